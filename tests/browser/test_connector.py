@@ -79,9 +79,7 @@ def test_topics_come_up_without_a_reload(quick: Tab, stand_in: StandIn) -> None:
     expect(page.locator("#topics")).to_have_text("fresh")
 
 
-def test_a_connector_is_paused_by_one_click_and_an_old_complaint_goes_with_the_next_try(
-    quick: Tab, stand_in: StandIn
-) -> None:
+def test_a_click_pauses_a_connector_and_the_next_try_clears_an_old_complaint(quick: Tab, stand_in: StandIn) -> None:
     quick.expects("409")
     page = quick.open("/connectors/orders")
     stand_in.answers["PUT", "/connectors/orders/pause"] = 409, {"error_code": 409, "message": "a rebalance"}
@@ -213,7 +211,7 @@ def test_a_setting_is_edited_in_the_form_and_a_second_edit_is_refused_with_the_d
     expect(second.locator('[data-setting="topic"] [data-input]')).to_have_value("mine")
 
 
-def test_a_running_connectors_configuration_is_checked_and_previewed_before_it_is_saved(
+def test_configuration_of_a_running_connector_is_checked_and_previewed_before_saving(
     quick: Tab, stand_in: StandIn
 ) -> None:
     page = quick.open("/connectors/orders/configuration")

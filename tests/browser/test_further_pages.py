@@ -131,7 +131,7 @@ def test_a_connector_is_created_with_the_keyboard_alone(quick: Tab, stand_in: St
     assert (made["config"]["topic"], made["config"]["on.error"]) == ("t", "skip")
 
 
-def test_what_is_missing_is_a_problem_once_somebody_asks(quick: Tab) -> None:
+def test_missing_settings_are_reported_once_check_is_clicked(quick: Tab) -> None:
     page = quick.open("/new?plugin=FileStreamSource")
     expect(page.locator(".wrong")).to_have_count(0)
     page.get_by_role("button", name="Check").click()

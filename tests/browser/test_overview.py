@@ -65,7 +65,7 @@ def test_values_change_without_a_reload_and_without_losing_the_selection(quick: 
 @pytest.mark.parametrize(
     ("path", "words"), [("/", "2 connectors are failing"), ("/connectors/orders", "The connector is FAILED")]
 )
-def test_what_changes_before_the_first_news_is_announced(quick: Tab, stand_in: StandIn, path: str, words: str) -> None:
+def test_changes_before_the_first_news_are_announced(quick: Tab, stand_in: StandIn, path: str, words: str) -> None:
     def late(route: Route) -> None:
         stand_in.connectors["orders"]["row"] |= {"aggregate": "FAILED", "abnormal": True, "why": "it broke"}
         route.continue_()

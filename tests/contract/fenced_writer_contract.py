@@ -22,7 +22,7 @@ class FencedWriterContract:
     def topic(self) -> str:
         return fresh_name("fenced")
 
-    def test_what_was_written_is_read_in_order(self, topic: str) -> None:
+    def test_written_records_are_read_in_order(self, topic: str) -> None:
         log, seen = self.new_log(topic), Seen()
         log.start(seen)
         writer = self.new_writer(topic, topic)
@@ -35,7 +35,7 @@ class FencedWriterContract:
         assert [record.offset for record in seen.records] == [0, 1, 3]  # the marker took number 2
         assert writer.is_claimed()
 
-    def test_who_has_not_claimed_cannot_write(self, topic: str) -> None:
+    def test_unclaimed_writer_cannot_write(self, topic: str) -> None:
         writer = self.new_writer(topic, topic)
         assert not writer.is_claimed()
         with pytest.raises(RetriableError, match="is not claimed"):
@@ -56,7 +56,7 @@ class FencedWriterContract:
         log.stop()
         assert [value for _, value in seen.pairs()] == [b"zombie while it led", b"leader"]
 
-    def test_who_was_fenced_may_claim_again(self, topic: str) -> None:
+    def test_fenced_writer_may_claim_again(self, topic: str) -> None:
         log, seen = self.new_log(topic), Seen()
         log.start(seen)
         writer, other = self.new_writer(topic, topic), self.new_writer(topic, topic)

@@ -203,7 +203,7 @@ class GroupMemberContract:
         until(lambda: b.saw(AssignmentRequired, since=asked) and b.is_settled(), [b])
         assert time.monotonic() - begun < SESSION_MS / 1000
 
-    def test_who_does_not_poll_loses_its_place_and_its_work(self) -> None:
+    def test_member_that_does_not_poll_loses_its_place_and_its_work(self) -> None:
         a, b = self.pair()
         old_id, asked = a.member.member_id(), len(b.seen)
         for _ in range(REBALANCE_MS // 1_000):  # b's herder goes on, a's hangs

@@ -85,7 +85,7 @@ class HistoryStoreContract:
         for history_store in (store, again):
             history_store.close()
 
-    def test_what_is_too_much_or_too_old_is_forgotten_by_connector(self, topic: str) -> None:
+    def test_excess_and_old_changes_are_forgotten_by_connector(self, topic: str) -> None:
         store = self.store(topic, changes_max=3, age_max_ms=1_000)
         store.append([draft("a", at_ms=NOW_MS - 2_000), draft("b"), *(draft("a") for _ in range(5))])
         assert [change.number for change in store.changes(ChangeQuery("a"))] == [7, 6, 5]

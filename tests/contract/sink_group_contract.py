@@ -85,7 +85,7 @@ class SinkGroupContract:
         assert set(member.held.values()) == {-1}
         member.group.close()
 
-    def test_what_was_committed_is_where_the_next_member_starts(self, topic: str, name: str) -> None:
+    def test_next_member_starts_at_the_committed_offsets(self, topic: str, name: str) -> None:
         self.write(TopicPartition(topic, 1), 30)
         first = Member(self.new_group(name)).subscribe([topic])
         self.poll_until(lambda: len(first.held) == 4, first)
@@ -194,7 +194,7 @@ class SinkGroupContract:
         assert member.group.end_offsets([]) == {}
         member.group.close()
 
-    def test_what_a_callback_raises_comes_out_of_poll(self, topic: str, name: str) -> None:
+    def test_callback_error_is_raised_by_poll(self, topic: str, name: str) -> None:
         group = self.new_group(name)
 
         def refuse(offsets: Mapping[TopicPartition, int]) -> None:

@@ -304,7 +304,7 @@ class TaskRunnerContract:
         assert committed == [f"committed a-{n} numbers-0@{n}" for n in range(6)]
         worker.end(launch)
 
-    def test_what_commit_hooks_raise_is_logged_and_fails_nothing(self, worker: Worker) -> None:
+    def test_error_of_a_commit_hook_is_logged_and_fails_nothing(self, worker: Worker) -> None:
         """Java: AbstractWorkerSourceTask.commitTaskRecord and commitSourceTask."""
         launch = worker.start("a", "CommittedSource", count="6", per_poll="2", fail="commit")
         worker.until(lambda: "committed a-5 numbers-0@5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
@@ -450,9 +450,7 @@ class TaskRunnerContract:
         worker.end(launch)
 
     @pytest.mark.parametrize("error", ["RetriableError", "ConnectError", "ValueError"])
-    def test_what_a_failed_commit_may_have_lost_is_read_again_from_the_last_good_one(
-        self, worker: Worker, error: str
-    ) -> None:
+    def test_failed_commit_rewinds_to_the_last_good_commit(self, worker: Worker, error: str) -> None:
         """Java's WorkerSinkTask.commitOffsets: whatever preCommit throws, it logs, rewinds and goes on."""
         zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
@@ -498,9 +496,7 @@ class TaskRunnerContract:
         assert worker.notes("s")[-2:] == ["close t-0", "stop"]
 
     @pytest.mark.parametrize("last", ["nothing", "pre_commit", "close", "stop"])
-    def test_what_was_put_before_a_failure_is_committed_before_the_task_is_closed_and_stopped(
-        self, worker: Worker, last: str
-    ) -> None:
+    def test_records_put_before_a_failure_are_committed_before_close_and_stop(self, worker: Worker, last: str) -> None:
         """Java: WorkerSinkTask.execute closes all partitions, commitOffsets(closing) asks, closes, commits."""
         zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
@@ -530,7 +526,7 @@ class TaskRunnerContract:
         assert _committed(worker, launch) == {zero: 1}
         assert worker.notes("s")[-3:] == ["asked t-0@1", "close t-0,t-1", "stop"]
 
-    def test_what_a_task_does_is_told(self, worker: Worker) -> None:
+    def test_task_reports_its_calls_and_positions(self, worker: Worker) -> None:
         zero = TopicPartition("t", 0)
         worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])
         launch = worker.start_sink("s", fail="hang")

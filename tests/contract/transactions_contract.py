@@ -70,7 +70,7 @@ class TransactionsContract:
         assert self.read(topic, "b2") == ["a1", "b1", "a2", "b2"]
         assert self.read(other, "o2") == ["o1", "o2"]
 
-    def test_what_is_aborted_is_never_visible(self, topic: str) -> None:
+    def test_aborted_records_are_never_visible(self, topic: str) -> None:
         producer = self.claimed(topic)
         producer.begin()
         producer.produce(produce_batch(topic, pa.array(["dropped"])))
@@ -95,7 +95,7 @@ class TransactionsContract:
         producer.close()
         assert told == [[(topic, 0), (topic, 0)], [None], [(topic, 0)]]
 
-    def test_what_it_tells_at_last_of_several_transactions_is_of_each_as_it_ended(self, topic: str) -> None:
+    def test_metadata_of_several_transactions_follows_how_each_ended(self, topic: str) -> None:
         producer = self.claimed(topic, **RECORD_REPORTS)
         for values, end in ((["a", "b"], producer.commit), (["dropped"], producer.abort), (["c"], producer.commit)):
             producer.begin()
@@ -107,7 +107,7 @@ class TransactionsContract:
             record_metadata and (record_metadata.topic, record_metadata.partition) for record_metadata in found
         ] == [(topic, 0), (topic, 0), None, (topic, 0)]
 
-    def test_what_is_aborted_between_commits_leaves_no_gap(self, topic: str) -> None:
+    def test_abort_between_commits_leaves_no_gap(self, topic: str) -> None:
         """The broker counts: it refused the transaction behind an abort that had thrown queued records away itself."""
         producer = self.claimed(topic)
         for number in range(3):

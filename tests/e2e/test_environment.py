@@ -119,7 +119,7 @@ def test_a_uv_that_does_not_work_is_replaced_by_the_one_that_pip_brings(checkout
         ("failed to create directory: Read-only file system (os error 30)", "read-only file system"),
     ],
 )
-def test_what_uv_cannot_write_is_a_sentence(checkout: Path, path: Path, printed: str, words: str) -> None:
+def test_failed_write_of_uv_is_explained_in_a_sentence(checkout: Path, path: Path, printed: str, words: str) -> None:
     program(path, "python3", f'exec {sys.executable} "$@"')
     program(path, "uv", f"echo '{printed}' >&2; exit 1")
     done = environment(checkout, path)

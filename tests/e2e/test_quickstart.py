@@ -78,7 +78,7 @@ def kept_until_interrupted(folder: Path, port: int) -> str:
     return log.read_text()
 
 
-def test_first_run_moves_every_flight_and_is_kept_the_second_moves_only_what_was_appended(folder: Path) -> None:
+def test_first_run_moves_every_flight_and_the_second_only_appended_flights(folder: Path) -> None:
     (port,) = free_ports(1)
     first = kept_until_interrupted(folder, port)
     assert "moved 336,776 new records into topic flights" in first

@@ -125,7 +125,7 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     assert count_records(broker.bootstrap_servers, "flow") == 5
 
 
-def test_what_a_file_provider_says_is_obeyed_by_a_source_and_a_sink_and_never_shown(
+def test_file_provider_values_apply_to_source_and_sink_and_are_never_shown(
     worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
 ) -> None:
     rest, source, target = worker.rest, tmp_path / "in.txt", tmp_path / "out.txt"
@@ -317,7 +317,7 @@ def test_dead_letters_are_edited_and_replayed_into_the_sink(
     letters_reach_a_sink(worker.rest, broker, tmp_path)
 
 
-def test_what_a_task_logs_on_its_executor_is_read_by_rest(worker: SparkWorkerProcess, times: Times) -> None:
+def test_task_log_of_an_executor_is_read_by_rest(worker: SparkWorkerProcess, times: Times) -> None:
     times.note("logs", "a task", a_task_is_read_without_sparks_pages(worker, 20_000))
 
 
@@ -603,7 +603,7 @@ def test_http_and_kafka_connectors_on_spark(worker: SparkWorkerProcess, broker: 
             worker.rest.delete(name)
 
 
-def test_programs_of_singer_and_airbyte_lose_nothing_when_they_or_their_slot_are_killed(
+def test_killed_singer_and_airbyte_programs_or_slots_lose_nothing(
     worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
 ) -> None:
     """Last: the slot that is killed is everybody's."""

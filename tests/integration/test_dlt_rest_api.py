@@ -115,7 +115,7 @@ def test_children_come_with_their_parents_in_one_unit() -> None:
     assert Counter(record.topic for record in found) == {"tickets": 30, "notes": 60}
 
 
-def test_what_fails_for_a_moment_is_asked_again_and_what_stays_broken_fails_the_task() -> None:
+def test_transient_error_is_retried_and_a_permanent_error_fails_the_task() -> None:
     tickets = Tickets(10)
     tickets.broken = 1
     with HttpService(tickets) as service, harness(service.url, resources(None), {"dlt.retries.max": "1"}) as source:

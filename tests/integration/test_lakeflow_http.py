@@ -31,7 +31,7 @@ class People:
         return JSONResponse([row for row in self.rows if row["id"] > int(asked.query["after"])][:PAGE])
 
 
-def test_a_web_service_that_fails_now_and_then_and_a_crash_lose_nothing_and_repeat_what_was_not_durable() -> None:
+def test_flaky_web_service_and_a_crash_lose_nothing_and_repeat_only_undurable_rows() -> None:
     people = People()
     with HttpService(people) as service:
         config = {

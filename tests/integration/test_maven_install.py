@@ -21,7 +21,7 @@ def installer(folder: Path) -> Installer:
     return Installer(PluginFolder(folder), (), 50_000_000, lambda: 1_000)
 
 
-def test_a_coordinate_is_installed_without_what_connect_has_and_other_workers_get_the_same(tmp_path: Path) -> None:
+def test_coordinate_is_installed_without_jars_of_connect_on_every_worker(tmp_path: Path) -> None:
     plugin = installer(tmp_path / "one").install(WantedPlugin(COORDINATE), "ann")
     assert (plugin.name, plugin.version, plugin.source) == ("connect-file", KAFKA_VERSION, COORDINATE)
     assert plugin.plugins == CONNECTORS

@@ -85,7 +85,7 @@ def test_a_heartbeat_lets_go_of_the_log_though_only_another_table_changes(
     both.ours.rest.until(let_go, len(SIDES), LIMIT_S, f"slots that need nothing before {written}")
 
 
-def test_what_debezium_measures_and_logs_is_shown(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+def test_debezium_metrics_and_logs_are_shown(both: JavaBesideOurs, database: CapturedDatabase) -> None:
     rest, log = both.ours.rest, both.ours.log_file
     database.change(10)  # the lag is -1 until something has come
     lag = re.compile(
@@ -136,7 +136,7 @@ def test_upserts_deletes_and_new_columns_make_the_same_table(both: JavaBesideOur
     assert len(tables.rows("ours")[0]) == 3
 
 
-def test_what_cannot_be_read_or_written_is_a_dead_letter(both: JavaBesideOurs, tables: SunkTables) -> None:
+def test_unreadable_and_unwritable_records_become_dead_letters(both: JavaBesideOurs, tables: SunkTables) -> None:
     before = len(tables.rows("java"))
     tables.send_nonsense(SUNK + 2)
     tables.upsert(SUNK + 3, name="good")

@@ -89,7 +89,7 @@ LOOKS = st.lists(
 
 @settings(deadline=None)
 @given(LOOKS, st.integers(1, 20), st.integers(0, 20), st.integers(1, 40))
-def test_whatever_is_seen_the_number_stays_within_its_bounds_and_changes_after_pauses(
+def test_task_count_stays_within_bounds_and_changes_only_after_pauses(
     looks: list[tuple[int | None, float, bool]], least: int, more: int, tasks: int
 ) -> None:
     bounds, memory, changed_s = TaskRange(least, least + more), ScaleMemory(), None

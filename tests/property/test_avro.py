@@ -90,7 +90,7 @@ def struct(schema: Schema, row: tuple[Any, ...]) -> Struct:
 
 @slow_machine
 @given(st.data())
-def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> None:
+def test_value_and_schema_survive_a_round_trip(data: st.DataObject) -> None:
     schema, values = data.draw(schemas_and_values())
     value = data.draw(values.filter(lambda candidate: candidate is not None))
     tree = avro_schema(schema, SETTINGS)

@@ -113,7 +113,7 @@ def test_a_damaged_payload_is_never_read_as_another_value(given: tuple[dict[str,
 
 
 @pytest.mark.parametrize("kind", [["null", "int", "string"], {"type": "array", "items": "int"}, "record"])
-def test_what_is_not_flat_goes_by_records(kind: Any) -> None:
+def test_nested_values_are_read_by_records(kind: Any) -> None:
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]} if kind == "record" else kind
     tree = {"type": "record", "name": "Outer", "fields": [{"name": "f", "type": inner}]}
     assert column_reader(FRAME, plan_of(tree)) is None

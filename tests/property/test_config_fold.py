@@ -140,7 +140,7 @@ def unfinished_histories(draw: st.DrawFn) -> list[Record]:
 
 @settings(max_examples=400, deadline=None)
 @given(st.data())
-def test_what_compaction_changes_is_overtaken_or_incomplete(data: st.DataObject) -> None:
+def test_compaction_changes_only_overtaken_or_incomplete_connectors(data: st.DataObject) -> None:
     history = data.draw(unfinished_histories())
     whole = fold(history).snapshot()
     less = fold(data.draw(compacted(history))).snapshot()
@@ -219,7 +219,7 @@ values = st.none() | st.binary(max_size=8) | json_values.map(lambda v: records.e
 
 
 @given(st.lists(st.tuples(keys, values), max_size=10))
-def test_whatever_is_in_the_topic_only_data_errors_come_out(history: list[tuple[bytes | None, bytes | None]]) -> None:
+def test_any_topic_content_raises_only_data_errors(history: list[tuple[bytes | None, bytes | None]]) -> None:
     folded = ConfigFold()
     for offset, (key, value) in enumerate(history):
         with contextlib.suppress(DataError):

@@ -71,5 +71,5 @@ def test_columns_equal_rows(kind: str, data: st.DataObject, decimal_format: str,
         (time_schema(), pa.array([1], pa.int64())),
     ],
 )
-def test_what_rows_refuse_or_write_otherwise_goes_their_way(schema: Schema, values: pa.Array) -> None:
+def test_values_that_rows_refuse_or_write_otherwise_are_left_to_rows(schema: Schema, values: pa.Array) -> None:
     assert converter("BASE64", False).column_from_connect_data("t", schema, values) is None

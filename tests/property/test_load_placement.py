@@ -68,7 +68,7 @@ def test_over_a_day_hot_tasks_come_apart_in_few_moves(seed: int) -> None:
     assert {len(tasks) for tasks in held.values()} == {6}
 
 
-def test_what_is_even_with_noise_is_left_alone() -> None:
+def test_even_load_with_noise_moves_nothing() -> None:
     held = dealt(8, 64)
     curves: dict[ConnectorTaskId, Curve] = {
         ConnectorTaskId("c", n): (lambda second, n=n: 0.2 * (1 + 0.5 * ((second * 31 + n * 17) % 97) / 97))  # type: ignore[misc]
@@ -88,7 +88,7 @@ LOADS = st.lists(st.floats(0, 8), min_size=4, max_size=24)
 
 @settings(deadline=None)
 @given(st.lists(LOADS, min_size=1, max_size=60), st.integers(2, 5))
-def test_whatever_the_loads_swaps_gain_keep_numbers_and_tasks_rest(course: list[list[float]], workers: int) -> None:
+def test_swaps_improve_any_load_keep_task_counts_and_let_tasks_rest(course: list[list[float]], workers: int) -> None:
     held, memory = dealt(workers, min(map(len, course))), LoadMemory()
     moved_at: dict[ConnectorTaskId, int] = {}
     last_ms = None

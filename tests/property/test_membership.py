@@ -120,7 +120,7 @@ GroupOfMembers.TestCase.settings = settings(max_examples=120, stateful_step_coun
 TestGroupOfMembers = GroupOfMembers.TestCase
 
 
-def test_who_is_expelled_while_its_join_waits_comes_back() -> None:
+def test_member_expelled_while_its_join_waits_comes_back() -> None:
     group = GroupOfMembers()  # found by the machine above
     for who in (3, 0):
         group.poll(who)

@@ -109,7 +109,7 @@ STEPS = st.lists(
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(STEPS)
-def test_what_was_written_last_counts_after_every_start(steps: list[tuple[str, bytes | None, int]]) -> None:
+def test_last_written_value_counts_after_every_start(steps: list[tuple[str, bytes | None, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         topic = Topic(LogCache(Path(folder), lambda: 1_000))
         for kind, value, number in steps:

@@ -68,7 +68,7 @@ class Run:
 
 @given(STEPS)
 @settings(deadline=None, max_examples=30)
-def test_what_is_committed_is_what_the_stored_states_cover(steps: list[tuple[str, Any]]) -> None:
+def test_committed_records_are_those_that_the_stored_states_cover(steps: list[tuple[str, Any]]) -> None:
     run = Run()
     for step, what in steps:
         match step:

@@ -36,7 +36,7 @@ def mended(history: list[Record]) -> list[Record]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_what_leaders_finished_is_never_called_damaged(data: st.DataObject) -> None:
+def test_finished_writes_of_leaders_are_never_called_damaged(data: st.DataObject) -> None:
     less = data.draw(compacted(data.draw(histories())))
     assert damaged(less) == set()
     assert "uncommitted-tasks" not in {finding.code for finding in findings(less)}
@@ -60,7 +60,7 @@ def test_every_task_set_that_compaction_took_apart_is_found(data: st.DataObject)
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_what_was_repaired_stays_so_when_it_is_compacted_again(data: st.DataObject) -> None:
+def test_repaired_topic_stays_repaired_after_another_compaction(data: st.DataObject) -> None:
     history = data.draw(st.one_of(unfinished_histories(), histories_of_dying_leaders().map(lambda drawn: drawn[0])))
     less = data.draw(compacted(history))
     repairable = {finding.subject for finding in findings(less) if finding.code == "tasks-without-commit"}

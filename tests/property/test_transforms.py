@@ -366,7 +366,7 @@ def test_an_ordinary_batch_goes_by_columns(name: str, config: dict[str, str], sc
     check(transformation, batch)
 
 
-def test_what_a_row_refuses_no_column_passes() -> None:
+def test_value_that_a_row_refuses_passes_no_column() -> None:
     batch = SourceBatch({}, {}, "t", pa.array([{"a": 1, "b": "x"}]), ROW)
     for name, config in (
         ("CastValue", {"spec": "b:int8"}),

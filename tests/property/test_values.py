@@ -48,7 +48,7 @@ plain = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text("abc \u00e9",
 
 @slow_machine
 @given(st.lists(st.text("abc\u00e9", min_size=1, max_size=5), min_size=1, max_size=4) | st.lists(st.integers(0, 9), min_size=1) | st.integers(-(2**63), 2**63 - 1) | st.booleans())  # fmt: skip  # noqa: E501
-def test_what_is_written_is_read_back(value: Any) -> None:
+def test_value_survives_a_round_trip(value: Any) -> None:
     text = values_text(None, value)
     assert parse_string(text).value == value
 

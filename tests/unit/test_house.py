@@ -213,7 +213,7 @@ def handlers_of_exception(source: str) -> list[int]:
     ]
 
 
-def test_whatever_a_plugin_raises_is_caught() -> None:
+def test_plugin_errors_of_every_kind_are_caught() -> None:
     """A plug-in may raise SystemExit: a thread that ends by it leaves its connector or task as it was, for ever."""
     sources = {name: (PACKAGE / name).read_text(encoding="utf-8") for name in CALLS_PLUGINS}
     assert [f"{name}:{line}" for name, source in sources.items() for line in handlers_of_exception(source)] == []

@@ -32,7 +32,7 @@ def test_pyarrow_converts_what_pandas_made_by_then() -> None:
     """)
 
 
-def test_who_only_asks_where_pandas_is_does_not_blind_pyarrow() -> None:
+def test_asking_where_pandas_is_does_not_blind_pyarrow() -> None:
     run("""
         import importlib.util
         import threading
@@ -57,7 +57,7 @@ def test_pyarrow_fetches_pandas_itself_when_asked_for_it() -> None:
     """)
 
 
-def test_what_was_imported_before_stays() -> None:
+def test_earlier_import_of_pandas_stays() -> None:
     begin = "import pandas as pd\n" + BEGIN.replace('"pandas" not in', '"pandas" in')
     run("assert pa.array(pd.Series([1])).to_pylist() == [1]", begin)
 

@@ -123,7 +123,7 @@ def worker(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 UNRULY_CALLS = ("InVersion", "InTaskClass", "InConfig")
 
 
-def test_what_hangs_or_throws_before_it_has_a_configuration_holds_up_no_other(
+def test_plugin_that_hangs_or_throws_before_its_config_blocks_no_other(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(plugin_answers, "MAKE_LIMIT_S", 1.0)

@@ -39,7 +39,7 @@ def change(op: str, before: str | None, after: str | None) -> SourceRecord:
     return SourceRecord({"p": 1}, {"o": op}, "items", key="k", value=value, value_schema=ENVELOPE)
 
 
-def test_what_debezium_unwraps_of_a_python_source_is_what_is_written(tmp_path: Path) -> None:
+def test_debezium_unwraps_records_of_a_python_source_before_they_are_written(tmp_path: Path) -> None:
     folder = plugin_folder(tmp_path, "postgres", DEBEZIUM_POSTGRES)
     code = JavaCode((str(folder),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
     unwrap = type("Unwrap", (JavaTransformation,), {"java_class": UNWRAP, "java_code": code})

@@ -113,7 +113,7 @@ def test_a_connector_answers_all_that_the_runtime_asks(plugins: Plugins, started
     assert connector.validate({"records": "x"})["records"][0].endswith("Not a number of type LONG")
 
 
-def test_who_defines_transaction_boundaries_is_the_connectors_answer(plugins: Plugins) -> None:
+def test_connector_answers_whether_it_defines_transaction_boundaries(plugins: Plugins) -> None:
     for name, answer in ((OBEDIENT_SOURCE, "SUPPORTED"), (SOURCE, "UNSUPPORTED")):
         said = plugins.class_of(name)().can_define_transaction_boundaries({})
         assert said is ConnectorTransactionBoundaries[answer], name
@@ -137,7 +137,7 @@ def test_two_versions_of_one_class_run_in_one_jvm(host: DriverHost, tmp_path: Pa
     assert host.pid == pid
 
 
-def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[..., Any], plugins: Plugins) -> None:
+def test_connector_error_has_the_java_stack(started: Callable[..., Any], plugins: Plugins) -> None:
     with pytest.raises(JavaError, match="misbehaves on purpose") as caught:
         started("b", "connector.start:throw")
     assert "MisbehavingSource.start(MisbehavingSource.java" in str(caught.value.__cause__)
@@ -150,7 +150,7 @@ def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[.
 
 
 @pytest.mark.parametrize("deed", ["throw", "checked", "error", "missing", "overflow"])
-def test_whatever_a_connector_throws_is_the_answer_of_that_call(
+def test_connector_error_of_any_kind_is_the_answer_of_that_call(
     deed: str, started: Callable[..., Any], plugins: Plugins
 ) -> None:
     tasks, ended = started("t", f"taskConfigs:{deed}"), started("t", f"connector.stop:{deed}")
@@ -193,7 +193,7 @@ def test_one_that_starts_again_may_measure_again_however_it_ended(started: Calla
     started("m", measured="yes")
 
 
-def test_what_a_connector_measures_itself_is_its_workers(started: Callable[..., Any]) -> None:
+def test_connector_measures_belong_to_its_worker(started: Callable[..., Any]) -> None:
     first, second = started("m1", measured="yes"), started("m2", measured="yes")
     silent = started("m3")
     wanted = {part_of(PluginMetricKey("plugins", "started", {}).encode(), VALUE): 1.0}

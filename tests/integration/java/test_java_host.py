@@ -202,7 +202,7 @@ def test_a_connector_is_validated_started_and_asked_for_its_tasks(host: Host, tm
     assert host.ask("stop", config)["ok"] is None
 
 
-def test_what_a_class_or_a_configuration_does_wrong_fails_its_task_alone(host: Host, tmp_path: Path) -> None:
+def test_bad_class_or_config_fails_its_task_alone(host: Host, tmp_path: Path) -> None:
     host.start(4, file_source(tmp_path / "x"), "no.such.Task")
     failed = host.next(FromJava.FAILED)
     assert (failed.host, failed.head["class"]) == (4, "java.lang.ClassNotFoundException")

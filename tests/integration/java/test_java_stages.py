@@ -194,7 +194,7 @@ def test_a_mixed_chain_crosses_once_for_neighbours_and_each_step_asks_its_predic
     chain.close()
 
 
-def test_a_source_tolerates_what_java_refuses_and_its_converters_bytes_pass_unchanged(find: Finder) -> None:
+def test_source_tolerates_java_refusals_and_its_converter_bytes_pass_unchanged(find: Finder) -> None:
     config = {
         "key.converter": f"v:{MARKED}",
         "key.converter.mark": "K",
@@ -268,7 +268,7 @@ def test_a_preview_shows_each_record_behind_each_of_javas_stages(find: Finder) -
     walk.close()
 
 
-def test_what_java_declares_and_refuses_is_told_with_the_setting(find: Finder) -> None:
+def test_java_config_def_and_refusal_name_the_setting(find: Finder) -> None:
     made = find(f"transform:{LABEL}")()
     assert [key.name for key in made.config_def()] == ["label", "misbehave"]
     config = PLAIN | {"transforms": "label", "transforms.label.type": f"transform:{LABEL}"}

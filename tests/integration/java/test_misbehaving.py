@@ -64,7 +64,7 @@ THROWN = {
 
 @pytest.mark.parametrize("method", ["start", "poll"])
 @pytest.mark.parametrize("deed", THROWN)
-def test_what_a_source_throws_fails_it_alone(host: HostedJava, numbers: int, method: str, deed: str) -> None:
+def test_source_error_fails_that_source_alone(host: HostedJava, numbers: int, method: str, deed: str) -> None:
     host.source(numbers, f"{method}:{deed}")
     failed = host.failure(numbers)
     assert failed["class"] == THROWN[deed]
@@ -106,7 +106,7 @@ def sink_batch(*values: bytes) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("deed", THROWN)
-def test_what_a_sink_throws_is_the_answer_of_that_call(host: HostedJava, numbers: int, deed: str) -> None:
+def test_sink_error_is_the_answer_of_that_call(host: HostedJava, numbers: int, deed: str) -> None:
     host.sink(numbers, f"open:{deed},put:{deed},preCommit:{deed},close:{deed}")
     host.next(numbers, FromJava.STARTED)
     answers = [
@@ -123,7 +123,7 @@ def test_what_a_sink_throws_is_the_answer_of_that_call(host: HostedJava, numbers
     host.next(numbers, FromJava.ENDED)
 
 
-def test_what_a_sink_throws_at_its_start_in_flush_and_at_its_end(
+def test_sink_errors_at_start_flush_and_stop_are_reported(
     host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     host.sink(numbers, "start:throw")
@@ -154,7 +154,7 @@ def test_a_sinks_call_that_hangs_is_shown_too(host: HostedJava, numbers: int) ->
             pass
 
 
-def test_what_is_static_is_of_all_tasks_of_a_jvm_as_in_java(
+def test_static_state_is_shared_by_all_tasks_of_a_jvm_as_in_java(
     host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.handler.setLevel(logging.NOTSET)
@@ -198,7 +198,7 @@ def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(host: H
         )
 
 
-def test_what_is_ended_twice_is_stopped_and_closed_once(
+def test_task_that_ends_twice_is_stopped_and_closed_once(
     host: HostedJava, numbers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     notes = {"value.converter": MARKED, "value.converter.notes": str(tmp_path / "notes")}
@@ -311,7 +311,7 @@ def ended(plugins: Path, misbehave: str, **config: str) -> str:
         ("poll:thrash", "exit code 3, out of memory: raise connectrt.java.heap"),
     ],
 )
-def test_what_ends_the_jvm_is_told_with_the_reason(misbehaving_plugins: Path, misbehave: str, reason: str) -> None:
+def test_end_of_the_jvm_is_reported_with_its_reason(misbehaving_plugins: Path, misbehave: str, reason: str) -> None:
     why = ended(misbehaving_plugins, misbehave)
     assert why.startswith(reason)
     for deed, words in (("exit", "testplugins.Misbehaviour"), ("thrash", "garbage collection took ")):
@@ -327,7 +327,7 @@ def test_direct_memory_has_an_end_and_fails_its_task_alone(misbehaving_plugins: 
     host.process.close()
 
 
-def test_a_jvm_that_is_stopped_is_noticed_and_killed_and_threads_left_behind_end_with_it(
+def test_stopped_jvm_is_noticed_and_killed_with_the_threads_left_behind(
     misbehaving_plugins: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

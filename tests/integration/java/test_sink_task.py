@@ -142,7 +142,7 @@ def test_records_are_put_committed_and_the_task_ends_in_javas_order(sinks: Sinks
     assert TopicPartition("not-mine", 7) not in sinks.committed(launch)
 
 
-def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
+def test_task_requests_are_carried_out(sinks: Sinks) -> None:
     launch = sinks.start()
     sinks.write("a", "!retry", "b", "!commit")
     sinks.commits(launch, ZERO, 4)
@@ -251,7 +251,7 @@ def test_a_frame_goes_on_elsewhere_when_the_task_goes_back_in_the_middle(sinks: 
     assert any(rows > 3 for _, rows, _ in frames)
 
 
-def test_what_a_frame_put_before_its_task_failed_is_committed(sinks: Sinks, frames: Frames) -> None:
+def test_frame_put_before_its_task_failed_is_committed(sinks: Sinks, frames: Frames) -> None:
     sinks.write(*_values(30, at_21="!fail"))
     launch = sinks.start(most_records=2)
     sinks.worker.until(lambda: sinks.worker.of(launch, TaskFailed))
@@ -380,7 +380,7 @@ def test_a_task_finds_its_group_member_in_its_context(sinks: Sinks) -> None:
     sinks.worker.end(launch)
 
 
-def test_what_put_raises_fails_the_task_with_javas_trace(sinks: Sinks) -> None:
+def test_put_error_fails_the_task_with_the_java_trace(sinks: Sinks) -> None:
     launch = sinks.start(errors_tolerance="all")
     sinks.write("a", "!fail")
     sinks.worker.until(lambda: sinks.worker.of(launch, TaskFailed))

@@ -292,7 +292,7 @@ def test_a_plugin_that_ends_its_jvm_again_and_again_fails_with_what_is_known(sou
     assert "MisbehavingSourceTask.poll" in trace
 
 
-def test_what_a_task_throws_is_its_trace_and_a_poll_that_may_be_retried_is(sources: Sources) -> None:
+def test_task_error_is_its_trace_and_a_retriable_poll_is_retried(sources: Sources) -> None:
     launch = sources.misbehaving("poll:throw")
     trace = sources.failed(launch)
     assert trace.startswith("java.lang.IllegalStateException: misbehaves on purpose")

@@ -37,7 +37,7 @@ def test_a_broker_that_stops_writes_the_archive_and_the_next_one_maps_it(
     assert list(cache.iterdir()) == [archive]
 
 
-def test_what_the_jvm_does_not_take_is_not_tried_again(cache: Path, java: Java, tmp_path: Path) -> None:
+def test_archive_that_the_jvm_rejects_is_not_tried_again(cache: Path, java: Java, tmp_path: Path) -> None:
     jar = tmp_path / "some.jar"
     jar.write_bytes(b"no jar")
     end = ArchiveAtEnd("broker", java, [jar])

@@ -125,7 +125,7 @@ def test_small_requests_and_small_answers_make_no_difference(copying: Callable[.
     assert copier.holds_the_same(6_000)
 
 
-def test_what_is_too_large_for_the_copy_is_taken_apart(copying: Callable[..., Copying]) -> None:
+def test_batch_too_large_for_the_copy_is_split(copying: Callable[..., Copying]) -> None:
     copier = copying(max_message_bytes="2000")
     copier.write(6_000)
     copier.run(6_000)
@@ -184,7 +184,7 @@ def test_it_begins_in_the_middle_of_a_batch(copying: Callable[..., Copying]) -> 
 
 
 @pytest.mark.parametrize("consumer", [{}, {"check.crcs": "true"}], ids=["the target's check", "our own"])
-def test_what_is_damaged_on_the_source_s_disk_is_told_and_not_copied(
+def test_batch_damaged_on_the_source_disk_is_reported_and_not_copied(
     copying: Callable[..., Copying], broker: EmbeddedKafka, consumer: dict[str, str]
 ) -> None:
     copier = copying()

@@ -32,7 +32,7 @@ def test_a_group_that_never_was_has_empty_tables(group: Group, table: str) -> No
     assert rows(group, table) == []
 
 
-def test_what_a_stopped_group_left_is_in_the_tables(group: Group) -> None:
+def test_tables_show_the_state_that_a_stopped_group_left(group: Group) -> None:
     group.fill()
     config = {"connector.class": FILE_SOURCE, "name": "files", "file": str(group.folder / "in.txt"), "topic": "t"}
     running = ("RUNNING", "w:1", 1, None, None)

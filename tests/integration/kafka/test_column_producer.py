@@ -193,7 +193,7 @@ class TestColumnProducer(KafkaClients):
                 producer.flush(LIMIT_MS)
         producer.close()
 
-    def test_records_that_are_refused_are_left_out_and_the_others_of_their_batch_are_written(self) -> None:
+    def test_refused_records_are_left_out_and_the_rest_of_their_batch_is_written(self) -> None:
         small, compacted = fresh_name("small"), fresh_name("compacted")
         self.admin.create_topic(TopicSpec(small, 1, 1, {"max.message.bytes": "2000"}))
         self.admin.create_topic(TopicSpec(compacted, 1, 1, {"cleanup.policy": "compact"}))

@@ -141,7 +141,7 @@ def test_a_transaction_of_unknown_outcome_is_aborted_and_a_new_epoch_begins(writ
     assert written.committed() == ["a", "b", "c"]
 
 
-def test_what_a_zombie_aborts_does_not_shut_the_newer_one_out(written: Written) -> None:
+def test_abort_of_a_zombie_does_not_shut_the_newer_producer_out(written: Written) -> None:
     zombie = written.producer()
     zombie.begin()
     zombie.produce(written.rows("of the zombie"))
@@ -213,6 +213,6 @@ def test_a_transaction_of_nothing_asks_nobody(written: Written) -> None:
     assert written.committed() == ["a"]
 
 
-def test_what_the_broker_never_allows_is_said_with_its_name(written: Written) -> None:
+def test_permanent_broker_refusal_is_reported_by_its_name(written: Written) -> None:
     with pytest.raises(ConnectError, match="INVALID_TRANSACTION_TIMEOUT"):
         written.producer(**{"transaction.timeout.ms": str(2**31 - 1)})

@@ -78,7 +78,7 @@ class TestKafkaFencedWriter(FencedWriterContract):
             log.read_to_end(LIMIT_MS)
         log.stop()
 
-    def test_what_a_fenced_leader_left_open_is_aborted_and_read_committed_never_shows_it(self, topic: str) -> None:
+    def test_transaction_left_open_by_a_fenced_leader_is_aborted_and_never_visible(self, topic: str) -> None:
         worker = {"exactly.once.source.support": "enabled"}
         clients = clients_of(self.broker.bootstrap_servers, **worker)
         log, seen = KafkaCompactedLog(TopicSpec(topic, 1, 1), self.admin, clients), Seen()
@@ -249,7 +249,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
         assert ended
         assert "has not ended" in caplog.text
 
-    def test_the_newest_record_counts_after_partitions_were_added_and_writes_remove_the_older(self, topic: str) -> None:
+    def test_newest_record_counts_after_new_partitions_and_writes_remove_the_older(self, topic: str) -> None:
         key = next(key for key in (b"k%d" % number for number in range(99)) if partition_of(key))  # not in 0
         log = self.new_log(topic)
         log.start(Seen())

@@ -133,7 +133,7 @@ def cleaned(broker: EmbeddedKafka) -> Iterator[Cleaned]:
     set_backoff(AlterConfigOpType.DELETE, "")
 
 
-def test_what_the_cleaner_took_is_found_and_nothing_else(cleaned: Cleaned) -> None:
+def test_records_lost_to_compaction_are_found_and_nothing_else(cleaned: Cleaned) -> None:
     for history in HISTORIES.values():
         cleaned.write(*history)
     cleaned.write(*BESIDE)

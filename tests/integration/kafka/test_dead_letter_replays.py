@@ -179,7 +179,7 @@ def test_a_worker_that_hangs_is_shut_out_by_the_one_that_takes_over(story: Story
     assert len(story.delivered()) - 600 in (0, 1)  # the one that was wanted again
 
 
-def test_what_cannot_be_edited_fails_alone_and_stays(story: Story) -> None:
+def test_letter_that_cannot_be_edited_fails_alone_and_stays(story: Story) -> None:
     story.put(0, b'{"id":0,"amount":"x"}')
     story.put(1, b"{no json")
     story.put(2, b'{"id":2}')

@@ -127,7 +127,7 @@ def test_a_deleted_topic_is_waited_for_then_told(
     assert topic not in AdminClient({**worker, "log_level": 0}).list_topics(timeout=30).topics
 
 
-def test_what_is_under_way_for_another_place_is_dropped(worker: dict[str, str], topic: str) -> None:
+def test_fetch_in_flight_for_another_position_is_dropped(worker: dict[str, str], topic: str) -> None:
     write(worker, topic, 700)
     place = TopicPartition(topic, 0)
     consumer = FetchConsumer(worker)

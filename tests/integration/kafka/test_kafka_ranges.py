@@ -104,7 +104,7 @@ def test_a_stream_reads_ranges_again_as_they_were_behind_markers_too(there: Ther
     again.stop()
 
 
-def test_what_the_log_has_lost_is_told(there: There, query: RangeStreamReader) -> None:
+def test_records_lost_from_the_log_raise_an_error(there: There, query: RangeStreamReader) -> None:
     there.write(0, *range(8))
     end = query.latestOffset({}, ALL)
     begin = {PLACE.format(there.topic, 0): {"offset": '{"offset":1}', "rows": 0}}

@@ -208,7 +208,7 @@ def test_a_wrong_topic_still_fails_the_start(lab: Lab) -> None:
         lab.log().start(Seen())
 
 
-def test_who_waits_for_a_load_that_fails_hears_of_it(lab: Lab) -> None:
+def test_failed_load_is_raised_to_its_waiter(lab: Lab) -> None:
     lab.run(*numbered(2_000, 10), cached=False)
     log = lab.log(cached=False)
 
@@ -240,7 +240,7 @@ def test_offsets_are_right_from_the_first_question_on(lab: Lab) -> None:
         again.stop()
 
 
-def test_whole_batches_hold_what_a_consumer_reads(lab: Lab, broker: EmbeddedKafka) -> None:
+def test_batches_read_whole_hold_the_records_of_a_consumer(lab: Lab, broker: EmbeddedKafka) -> None:
     """Transactions, aborted ones too, and every codec; by the same answers from the consumer."""
     lab.run(*numbered(300, 50))
     clients = {"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"}  # as Java and our logs
@@ -278,7 +278,7 @@ def counting(log: KafkaCompactedLog) -> list[int]:
     return taken
 
 
-def test_whole_batches_are_read_without_the_consumer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_batches_read_whole_need_no_consumer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     lab.run(*numbered(1_000, 10), cached=False)
     log = lab.log(cached=False)
     taken = counting(log)
@@ -290,7 +290,7 @@ def test_whole_batches_are_read_without_the_consumer(lab: Lab, caplog: pytest.Lo
     assert "record by record" not in caplog.text
 
 
-def test_what_cannot_be_read_in_whole_batches_is_read_by_the_consumer(
+def test_consumer_reads_logs_that_cannot_be_read_in_whole_batches(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lab.run(*numbered(1_000, 10), cached=False)

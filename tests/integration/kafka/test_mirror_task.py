@@ -122,7 +122,7 @@ def test_it_says_which_way_it_copies_and_a_stop_leaves_nothing_to_copy_again(
 
 
 @pytest.mark.parametrize("batches", ["auto", "never"])
-def test_what_others_did_to_the_topics_is_said_and_nothing_that_is_there_is_passed_over(
+def test_foreign_topic_changes_are_reported_and_no_existing_record_is_skipped(
     broker: EmbeddedKafka, topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, batches: str
 ) -> None:
     servers = broker.bootstrap_servers

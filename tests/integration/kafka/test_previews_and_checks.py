@@ -118,7 +118,7 @@ def test_previews_leave_no_offset_topic_group_schema_or_dead_letter(
         assert not (tmp_path / "out").exists()
 
 
-def test_the_command_line_leads_a_connector_by_a_context_with_a_login_and_certificates(
+def test_command_line_manages_a_connector_by_a_context_with_login_and_certificates(
     worker: ThreadsWorkerProcess, certificates: Certificates, tmp_path: Path
 ) -> None:
     around = CommandContext({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
@@ -204,7 +204,7 @@ def test_a_check_says_what_is_wrong_outside(worker: ThreadsWorkerProcess, tmp_pa
     assert lines["table", "auto.create"]["level"] == "problem"
 
 
-def test_what_a_cluster_tells_of_topics_and_changes_nothing(broker: EmbeddedKafka) -> None:
+def test_cluster_checks_describe_topics_and_change_nothing(broker: EmbeddedKafka) -> None:
     look, properties = KafkaClusterLook(), {"bootstrap.servers": broker.bootstrap_servers}
     topic, absent = f"there-{uuid.uuid4().hex[:8]}", f"absent-{uuid.uuid4().hex[:8]}"
     producer = Producer(properties)

@@ -147,7 +147,7 @@ def test_the_last_to_go_closes_the_client(broker: EmbeddedKafka) -> None:
     again.close()
 
 
-def test_what_one_gives_up_is_not_sent_by_the_client_that_goes_on(broker: EmbeddedKafka) -> None:
+def test_records_dropped_by_one_producer_are_not_sent_by_the_shared_client(broker: EmbeddedKafka) -> None:
     pair = Pair(broker.bootstrap_servers)
     topic = pair.new_topic()
     pair.b.produce(values_batch(topic, [b"x"]))

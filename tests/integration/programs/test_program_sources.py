@@ -57,7 +57,7 @@ def states(source: SourceHarness) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_streams_become_topics_with_schemas_and_keys_and_a_restart_reads_nothing_again(kind: str, program: str) -> None:
+def test_streams_become_topics_with_schema_and_key_and_a_restart_repeats_nothing(kind: str, program: str) -> None:
     with harness(kind, program, ROWS, SCHEMAS) as source:
         first = poll_to_end(source)
         assert Counter(record.topic for record in first) == {"of.orders": 250, "of.people": 250}

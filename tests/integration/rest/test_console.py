@@ -64,7 +64,7 @@ def test_a_login_guards_pages_files_and_actions_and_browsers_are_asked_for_it(
     assert posted.status_code == 401
 
 
-def test_it_moves_with_admin_to_its_listener_and_asks_the_api_with_the_browsers_login(
+def test_console_moves_with_admin_and_calls_the_api_with_the_login_of_the_browser(
     started: Started, login: dict[str, str]
 ) -> None:
     (admin,) = free_ports(1)

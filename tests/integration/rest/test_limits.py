@@ -143,7 +143,7 @@ def test_a_client_that_drips_is_closed_too(start: Callable[..., RestServer]) -> 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_http_is_refused_and_closed(start: Callable[..., RestServer], name: str) -> None:
+def test_request_that_is_not_http_is_refused_and_closed(start: Callable[..., RestServer], name: str) -> None:
     sent, answer = REFUSED[name]
     client = connected(start())
     client.sendall(sent)

@@ -167,7 +167,7 @@ def test_extensions_of_users_wrap_the_api_and_are_closed(apis: Apis) -> None:
         ({"listeners": "https://127.0.0.1:0", "ssl.enabled.protocols": "SSLv3"}, "ssl.enabled.protocols"),
     ],
 )
-def test_what_is_wrong_is_named_before_a_port_is_taken(settings: Mapping[str, str], named: str) -> None:
+def test_invalid_setting_is_named_before_a_port_is_taken(settings: Mapping[str, str], named: str) -> None:
     with pytest.raises(BadConfigError) as refused:
         RestApi(worker_settings(settings), FakeHerder(), bundled_plugins(), lambda: 0, environment={})
     assert named in refused.value.problems

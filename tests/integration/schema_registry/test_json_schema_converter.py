@@ -90,7 +90,7 @@ def test_types(schema: Schema, tree: Any) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> None:
+def test_value_and_schema_survive_a_round_trip(data: st.DataObject) -> None:
     schema, values = data.draw(schemas_and_values())
     value = data.draw(values)
     again = connect_schema_of(json.loads(json.dumps(draft_schema(schema, DRAFT))), DRAFT)
@@ -224,7 +224,7 @@ def test_schemas_of_others_with_enum_union_and_references() -> None:
         ({"properties": {"a": {"$ref": "#"}}, "type": "object"}, "holds itself"),
     ],
 )
-def test_what_has_no_connect_schema_is_a_data_error(tree: Any, words: str) -> None:
+def test_tree_without_connect_schema_raises_data_error(tree: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         connect_schema_of(tree, DRAFT)
 

@@ -161,7 +161,7 @@ def test_columns_are_what_records_are(registry: SchemaRegistry, nullables: str) 
     check()
 
 
-def test_what_is_not_flat_or_broken_goes_by_records(registry: SchemaRegistry) -> None:
+def test_nested_or_broken_values_are_converted_by_records(registry: SchemaRegistry) -> None:
     protobuf_converter = converter(registry)
     schema, value = whole_struct()
     data = protobuf_converter.from_connect_data("whole", schema, value)
@@ -196,7 +196,9 @@ def test_any_bytes_give_a_value_or_a_data_error(registry: SchemaRegistry, payloa
         (s.BOOLEAN, True, b"\x02\x0c\x08\x01"),
     ],
 )
-def test_whole_values_are_wrappers(registry: SchemaRegistry, schema: Schema, value: Any, payload: bytes) -> None:
+def test_primitive_values_are_written_as_wrappers(
+    registry: SchemaRegistry, schema: Schema, value: Any, payload: bytes
+) -> None:
     protobuf_converter = converter(registry)
     data = protobuf_converter.from_connect_data("raw", schema, value)
     assert data is not None

@@ -85,7 +85,7 @@ def test_messages_go_both_ways_and_a_good_end_loses_nothing(channel: ControlChan
     assert lost == []
 
 
-def test_what_the_driver_says_at_once_waits_until_somebody_listens(channel: ControlChannel, owner: Owner) -> None:
+def test_first_driver_message_waits_for_a_listener(channel: ControlChannel, owner: Owner) -> None:
     heard: list[dict[str, Any]] = []
     client = ControlClient(ticket(channel), "reader", lambda why: None)
     wait_until(lambda: owner.hellos == ["reader"])

@@ -106,7 +106,7 @@ def test_one_bad_record_in_ten_thousand(worker: Worker, broker: EmbeddedKafka, n
     assert worker.end(launch).drained
 
 
-def test_a_source_writes_what_its_transformations_make_and_buries_what_cannot_be_written(
+def test_source_writes_transformed_records_and_buries_unwritable_records(
     worker: Worker, broker: EmbeddedKafka, name: str
 ) -> None:
     launch = worker.launch("a", "CountingSource", count="12", fail="convert", tolerance="all", dlq=f"dead-{name}")

@@ -47,7 +47,7 @@ def test_nothing_is_begun_ahead_on_a_cluster(monkeypatch: pytest.MonkeyPatch) ->
     assert session._AHEAD == []
 
 
-def test_what_failed_ahead_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_session_ahead_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_BEGUN", threading.Event())
 
     def fail(_: object) -> object:

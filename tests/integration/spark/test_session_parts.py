@@ -82,7 +82,7 @@ def test_nothing_but_mllib_s_provider_is_hidden(session: SparkSession, tmp_path:
         thread.setContextClassLoader(usual)
 
 
-def test_a_session_has_the_functions_at_once_where_nothing_can_be_hidden_or_a_user_brings_jars(
+def test_session_has_the_functions_at_once_unless_jars_could_hide_them(
     session: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     gateway, watches = session.sparkContext._gateway, list(sys.meta_path)

@@ -193,7 +193,7 @@ def test_a_crash_before_the_declaration_leaves_nothing_and_loses_nothing(
     sink.stop()
 
 
-def test_a_crash_after_the_declaration_is_finished_by_the_next_start_and_repeats_nothing(
+def test_crash_after_the_declaration_is_finished_by_the_next_start_without_repeats(
     spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path
 ) -> None:
     produce(broker, topic, rows(0, 10))
@@ -235,7 +235,7 @@ def test_offsets_set_back_by_a_user_after_an_orderly_stop_are_obeyed(
         assert len(ids(spark, tmp_path / "t")) == expected
 
 
-def test_delta_appends_once_when_the_commit_was_lost_and_again_when_its_owner_sets_the_group_back(
+def test_delta_appends_once_after_a_lost_commit_and_again_after_an_offset_reset(
     spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path
 ) -> None:
     produce(broker, topic, rows(0, 6))

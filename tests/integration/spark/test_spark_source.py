@@ -322,7 +322,7 @@ def test_a_stream_of_files_by_its_checkpoint_set_back_and_lost(
     assert sorted(source.ids(7)[4:]) == [1, 2, 3]
 
 
-def test_a_row_that_a_transformation_refuses_fails_the_task_or_is_skipped_and_counted(
+def test_row_that_a_transformation_refuses_fails_the_task_or_is_skipped(
     spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path
 ) -> None:
     write(tmp_path / "t", "a", [1, 2, 3], text=pa.array(["1", "two", "3"]))
@@ -358,7 +358,7 @@ def test_a_row_that_a_transformation_refuses_fails_the_task_or_is_skipped_and_co
         ({"key_columns": "no"}, "column no does not exist"),
     ],
 )
-def test_what_cannot_be_read_fails_the_task_naming_it(
+def test_unreadable_column_fails_the_task_naming_it(
     spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path, config: dict[str, str], reason: str
 ) -> None:
     write(tmp_path / "t", "a", [1], flag=pa.array([True]))

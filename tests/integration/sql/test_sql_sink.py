@@ -386,7 +386,7 @@ def test_no_plain_copy_goes_into_a_table_without_the_unique_key(postgres_databas
     assert postgres_database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "a"), (2, "b")]
 
 
-def test_what_takes_no_copy_takes_upserts(postgres_database: Database) -> None:
+def test_view_without_copy_takes_upserts(postgres_database: Database) -> None:
     postgres_database.run(
         "CREATE TABLE kept (id INTEGER PRIMARY KEY, word TEXT)", "CREATE VIEW orders AS SELECT * FROM kept"
     )
@@ -452,7 +452,7 @@ def record(number: int, word: object) -> SinkRecord:
     return SinkRecord("orders", 0, number, value=Struct(ORDER, {"id": number, "word": word}), value_schema=ORDER)
 
 
-def test_what_is_put_for_a_preview_is_in_no_table_and_what_does_not_fit_shows(database: Database) -> None:
+def test_put_for_a_preview_writes_no_table_and_shows_misfits(database: Database) -> None:
     with harness(database, **{"auto.create": "true"}) as sink:
         send_orders(sink, (1, "a"))
         assert sink.deliver()
@@ -491,7 +491,7 @@ def sink_checks(database: Database, topics: str, url: str | None = None) -> list
     return [line for look in SqlSinkConnector().outside_checks(config) for line in look()]
 
 
-def test_what_fails_outside_the_driver_leaves_nothing_for_the_next_transaction(database: Database) -> None:
+def test_error_outside_the_driver_leaves_nothing_for_the_next_transaction(database: Database) -> None:
     database.run("CREATE TABLE orders (id INTEGER)")
     target = SqlDatabase(CONFIG.parse({"connection.url": database.url}))
 

@@ -62,7 +62,7 @@ def test_new_rows_come_once_and_a_restart_resumes_behind_the_last(
     assert "is read row by row" not in caplog.text
 
 
-def test_what_was_not_acknowledged_comes_again(database: Database) -> None:
+def test_unacknowledged_rows_are_read_again(database: Database) -> None:
     database.run(
         ORDERS, "INSERT INTO orders VALUES (1, '2024-01-01', 'a')", "INSERT INTO orders VALUES (2, '2024-01-01', 'b')"
     )
@@ -216,7 +216,9 @@ def test_a_row_of_a_wrong_type_is_told_and_the_others_come(sqlite_database: Data
         ({"query": "SELECT nothing FROM nowhere", "topic.prefix": "q"}, "does not accept the query"),
     ],
 )
-def test_what_cannot_be_read_fails_the_task_clearly(database: Database, settings: dict[str, str], said: str) -> None:
+def test_unreadable_table_fails_the_task_with_a_clear_error(
+    database: Database, settings: dict[str, str], said: str
+) -> None:
     database.run("CREATE TABLE orders (id INTEGER PRIMARY KEY, maybe TIMESTAMP)")
     with harness(database, **settings) as source, pytest.raises(ConnectError, match=said) as failure:
         source.poll()

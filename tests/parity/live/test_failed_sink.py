@@ -24,7 +24,7 @@ SINK = {
 NEVER = {"offset.flush.interval.ms": "3600000"}  # what is committed, the end of the task committed
 
 
-def test_what_was_put_before_a_failure_is_committed(
+def test_records_put_before_a_failure_are_committed(
     broker: EmbeddedKafka, java: Java, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     servers, folder = broker.bootstrap_servers, tmp_path_factory.mktemp("failed")

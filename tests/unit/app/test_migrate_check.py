@@ -103,7 +103,7 @@ def test_an_element_of_plugin_path_may_be_a_single_jar(file: Path, topics: Topic
     assert report["connectors"][0]["runtime"] == "java"
 
 
-def test_what_is_found_nowhere_is_exit_code_26(file: Path, topics: Topics) -> None:
+def test_missing_plugins_exit_with_code_26(file: Path, topics: Topics) -> None:
     add(topics, "gone", {"connector.class": "com.acme.Gone"})
     code, report = checked(file, "--set", "plugin.path=/no/such/folder")
     assert code == EXIT_MUST_CHANGE
@@ -175,7 +175,7 @@ def test_a_refused_file_is_judged_line_by_line_without_its_topics(file: Path, to
         ("plugin.discovery", "never", "Invalid value never"),
     ],
 )
-def test_what_the_worker_refuses_of_its_plugins_is_a_line(
+def test_plugin_setting_that_the_worker_refuses_is_a_finding(
     file: Path, topics: Topics, setting: str, value: str, why: str
 ) -> None:
     with file.open("a") as more:

@@ -72,7 +72,7 @@ def test_the_settings_of_a_plugin_as_a_page_a_table_and_json(file: str) -> None:
     assert (keys["topic"]["required"], keys["file"]["default_value"]) == (True, None)
 
 
-def test_an_install_on_this_machine_makes_the_first_start_cheaper_or_says_that_it_is_not(
+def test_install_makes_the_first_start_cheaper_or_says_that_it_does_not(
     tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[list[Path]] = []

@@ -23,7 +23,7 @@ CONFIG = {
 KNOWN = DeclaredSettings({"plain": False, "pin": True, "of": True, "url": False, "note": False}, complete=True)
 
 
-def test_what_holds_a_secret_is_hidden_and_references_stay() -> None:
+def test_secrets_are_hidden_and_references_stay() -> None:
     hidden_values.remember(["staple-secret"])
     try:
         shown = ShownConfigs(lambda _: KNOWN)(CONFIG)
@@ -35,7 +35,7 @@ def test_what_holds_a_secret_is_hidden_and_references_stay() -> None:
     assert list(shown) == list(CONFIG)
 
 
-def test_what_nobody_can_say_of_is_hidden_and_the_plug_in_is_not_asked_with_every_page(
+def test_undeclared_settings_are_hidden_and_the_plugin_is_not_asked_for_every_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []

@@ -44,7 +44,7 @@ def test_the_last_batch_that_is_done_counts(checkpoint: Path) -> None:
         done_batch(checkpoint, 2)
 
 
-def test_what_is_no_checkpoint_is_said(checkpoint: Path) -> None:
+def test_invalid_checkpoint_is_reported(checkpoint: Path) -> None:
     with pytest.raises(BadRequestError, match="is not the checkpoint of a query that has finished a batch"):
         done_batch(checkpoint / "nowhere", 0)
     write(checkpoint, 0, position(1), version="v2")

@@ -46,7 +46,7 @@ def test_a_port_that_the_system_chooses_is_advertised_and_stays_bound(tmp_path: 
         socket.create_connection(("127.0.0.1", int(second.address.worker_id.partition(":")[2])), timeout=5)
 
 
-def test_what_the_file_advertises_stays(tmp_path: Path) -> None:
+def test_advertised_address_of_the_file_stays(tmp_path: Path) -> None:
     worker = _worker(tmp_path, **{"listeners": "http://127.0.0.1:0", "rest.advertised.port": "8083"})
     worker._bind()
     assert worker.address.worker_id == "127.0.0.1:8083"

@@ -39,7 +39,7 @@ def test_a_second_worker_gets_its_half_in_two_rounds() -> None:
     assert group.problems() == []
 
 
-def test_what_everybody_is_told() -> None:
+def test_assignments_carry_leader_offset_and_owners() -> None:
     group = two_settled_workers()
     group.connectors["c3"] = 1
     told = group.round().assignments

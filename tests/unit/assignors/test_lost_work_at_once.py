@@ -15,7 +15,7 @@ def own_group(lost_delay_ms: int = 0, **tasks_by_connector: int) -> SimulatedGro
     return group
 
 
-def test_what_a_vanished_worker_ran_is_placed_in_the_first_round() -> None:
+def test_work_of_a_vanished_worker_is_placed_in_the_first_round() -> None:
     group = own_group()
     group.leave("w3")
     group.round()

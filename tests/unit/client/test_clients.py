@@ -134,7 +134,7 @@ def test_events_may_come_in_any_pieces() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://a:1", "http://", "http://a:99999", "http://a b", "http://[::1", "file:///etc"])
-def test_what_is_no_address_is_refused_without_its_credentials(url: str) -> None:
+def test_invalid_address_is_refused_without_showing_its_credentials(url: str) -> None:
     with pytest.raises(BadConfigError):
         connection_to(url)
     with pytest.raises(BadConfigError) as raised:

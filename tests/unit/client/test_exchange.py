@@ -110,7 +110,7 @@ def test_a_rebalances_refusal_is_asked_again_up_to_the_limit_another_conflict_is
         (said(200, {"other": 1}), NoAnswerError),
     ],
 )
-def test_what_an_answer_means(answer: ServerResponse, kind: type[Exception]) -> None:
+def test_response_status_decides_the_error_class(answer: ServerResponse, kind: type[Exception]) -> None:
     with pytest.raises(kind) as raised:
         run(Call("PUT", "/x", field="events"), [answer])
     assert type(raised.value) is kind

@@ -99,7 +99,7 @@ def test_validate_never_raises_and_keeps_what_only_a_check_refuses() -> None:
         (lambda value: None if value else "Empty", ["Invalid value null for configuration n: Empty"]),
     ],
 )
-def test_what_is_missing_is_checked_too_as_java_does(check: Any, said: list[str]) -> None:
+def test_missing_value_is_also_checked_as_in_java(check: Any, said: list[str]) -> None:
     missing = 'Missing required configuration "the.n" which has no default value.'
     declared = replace(key("the.n", Type.STRING, REQUIRED, check), checked_as="n")
     assert ConfigDef([declared]).validate({})[0].errors == (missing, *said)

@@ -31,7 +31,7 @@ def test_a_pattern_matches_what_java_matches(text: str, yes: str, no: str) -> No
 
 
 @pytest.mark.parametrize("text", ["a(", "[", r"\p{IsGreek}", r"[\P{Digit}]"])
-def test_what_cannot_be_said_is_refused(text: str) -> None:
+def test_inexpressible_pattern_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"regular expression|is not supported"):
         java_pattern(text)
 

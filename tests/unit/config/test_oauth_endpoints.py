@@ -43,7 +43,7 @@ def test_an_endpoint_of_a_connector_is_refused_by_name_and_without_its_value(nam
         ("file:///etc/token", {ALLOWED_FILES: "/etc/token"}),
     ],
 )
-def test_what_the_worker_uses_or_allows_is_taken(url: str, worker: dict[str, str]) -> None:
+def test_endpoint_that_the_worker_uses_or_allows_is_accepted(url: str, worker: dict[str, str]) -> None:
     refuse_foreign_endpoints({OVERRIDE: url}, worker)
     with pytest.raises(BadConfigError):
         refuse_foreign_endpoints({OVERRIDE: url}, {})

@@ -42,5 +42,5 @@ def test_it_equals_the_same_texts_and_may_be_asked_which_settings_there_are() ->
     assert (bool(stored), bool(NO_SETTINGS)) == (True, False)
 
 
-def test_what_is_logged_of_it_has_no_values() -> None:
+def test_repr_of_a_stored_config_has_no_values() -> None:
     assert repr(StoredConfig({"password": "secret"})) == "StoredConfig(['password'])"

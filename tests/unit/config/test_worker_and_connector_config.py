@@ -39,7 +39,7 @@ def test_a_minimal_worker_gets_kafkas_defaults() -> None:
     assert "group.id" not in repr(config)
 
 
-def test_references_are_looked_up_before_anything_is_read_and_tasks_get_them_as_they_are() -> None:
+def test_references_are_resolved_before_reading_and_tasks_get_them_unresolved() -> None:
     raw = {**WORKER, "session.timeout.ms": "${x:session}", "offset.storage.topic": "${x:topic}"}
     config = parse_distributed(raw, lambda given: {**given, "session.timeout.ms": "20000", "offset.storage.topic": "p"})
     assert (config.group.session_timeout_ms, config.storage["offset"].name) == (20_000, "p")
@@ -101,7 +101,7 @@ def test_a_channel_timeout_below_the_groups_patience_is_taken() -> None:
         ("connectrt.java.options", "-jar x.jar", "-jar cannot be set, because the host sets it itself"),
     ],
 )
-def test_what_no_java_host_could_start_with_refuses_the_worker(setting: str, value: str, why: str) -> None:
+def test_setting_that_no_java_host_could_start_with_is_refused(setting: str, value: str, why: str) -> None:
     with pytest.raises(BadConfigError, match=re.escape(why)):
         parse_distributed({**WORKER, setting: value})
 

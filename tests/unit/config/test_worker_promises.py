@@ -23,7 +23,7 @@ from tests.unit.config.test_worker_and_connector_config import WORKER
         ("topic.tracking.enable", "yes"),
     ],
 )
-def test_what_would_be_broken_in_silence_is_refused(setting: str, value: str) -> None:
+def test_setting_that_would_be_broken_silently_is_refused(setting: str, value: str) -> None:
     with pytest.raises(BadConfigError) as refused:
         parse_distributed({**WORKER, setting: value})
     assert set(refused.value.problems) == {setting}
@@ -40,7 +40,7 @@ def test_what_would_be_broken_in_silence_is_refused(setting: str, value: str) ->
         ("plugin.path", "/usr/share/java"),
     ],
 )
-def test_what_is_served_raises_no_warning(setting: str, value: str) -> None:
+def test_supported_setting_raises_no_warning(setting: str, value: str) -> None:
     assert parse_distributed({**WORKER, setting: value}).warnings == ()
 
 

@@ -148,7 +148,7 @@ def test_a_file_is_read_when_it_did_not_change_for_the_time_to_settle(tmp_path: 
         ("rename", ["a.csv.done", "b.csv"]),
     ],
 )
-def test_what_becomes_of_a_file_waits_for_its_offset_to_be_stored(tmp_path: Path, done: str, left: list[str]) -> None:
+def test_finished_file_waits_for_its_offset_to_be_stored(tmp_path: Path, done: str, left: list[str]) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     write(folder, a="n\n1\n", b="n\n")

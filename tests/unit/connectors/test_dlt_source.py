@@ -159,7 +159,7 @@ def test_units_are_dealt_to_tasks_and_their_secrets_are_theirs() -> None:
     assert set(samples.ASKED) == {"hush 2", "other 2"}
 
 
-def test_what_is_missing_is_named_and_no_value_is() -> None:
+def test_missing_setting_is_named_without_values() -> None:
     with pytest.raises(ConnectError, match="`size`") as caught:
         harness("shop", {"dlt.config.token": "hush"}).start()
     assert "hush" not in str(caught.value)

@@ -151,7 +151,7 @@ def test_a_token_endpoint_that_does_not_answer_is_named() -> None:
         ask(session)
 
 
-def test_what_oauth2_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oauth2_requires_url_id_and_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     assert auth_problems(CONFIG) == {}
     for name in ("http.oauth.token.url", "http.oauth.client.id", "http.oauth.client.secret"):
         assert set(auth_problems({key: value for key, value in CONFIG.items() if key != name})) == {name}

@@ -92,7 +92,7 @@ def test_a_next_page_and_what_is_not_understood() -> None:
             cursor_at({"n": wrong}, "/n")
 
 
-def test_what_is_taken_of_records() -> None:
+def test_cursor_values_are_taken_from_records() -> None:
     pointers = {"at": "/at"}
     assert taken({}, pointers, {"at": 2}, largest=True) == {"at": 2}
     assert taken({"at": 3}, pointers, {"at": 2}, largest=True) == {"at": 3}

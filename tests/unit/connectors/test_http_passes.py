@@ -94,7 +94,7 @@ def test_rows_that_come_between_two_pages_or_while_it_is_stopped_are_not_lost(
     source.stop()
 
 
-def test_rows_that_come_behind_a_page_that_was_not_full_are_not_lost_in_the_same_pass(
+def test_rows_behind_a_page_that_was_not_full_are_not_lost_in_the_same_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     service = Service("page")
@@ -119,7 +119,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("kind", ["page", "cursor", "next"])
-def test_however_a_service_says_that_there_is_no_more_new_rows_come_after_each_restart(
+def test_new_rows_come_after_each_restart_whatever_ends_the_pages(
     monkeypatch: pytest.MonkeyPatch, kind: str, end: str
 ) -> None:
     service = Service(kind, ENDS[end])

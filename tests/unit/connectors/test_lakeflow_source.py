@@ -72,7 +72,7 @@ def test_changes_then_deletions_each_with_an_offset_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["Memory", "Partitioned"])
-def test_what_was_not_durable_comes_again_and_nothing_else(name: str) -> None:
+def test_only_rows_that_were_not_durable_are_read_again(name: str) -> None:
     samples.CHANGES += rows(*range(10))
     with harness(name, "clicks", **{"table.clicks.step": "4"}) as source:
         taken = source.poll()

@@ -62,7 +62,7 @@ def test_a_flow_makes_few_batches_and_no_line_is_later_than_half_a_second(lines_
     assert max(story.late_s) <= 0.53
 
 
-def test_in_company_a_flow_is_a_batch_a_second_as_javas_and_a_line_now_and_then_is_not_late() -> None:
+def test_shared_flow_is_a_batch_a_second_as_in_java_and_a_single_line_is_not_late() -> None:
     flow, lines = Story(61.3), Story(0.9)
     for story in (flow, lines):
         story.neighbours = 20
@@ -81,7 +81,7 @@ def test_a_burst_is_found_at_once() -> None:
     assert max(story.late_s) <= 0.1
 
 
-def test_who_has_waited_long_is_calm_and_has_its_burst_again() -> None:
+def test_long_idle_poller_is_calm_and_has_its_burst_again() -> None:
     story = Story(60.0)
     story.goes_on(60.0)
     story.pace.looked(found=True)
@@ -107,7 +107,7 @@ def test_a_file_long_at_rest_is_looked_at_twice_a_second_by_all_tasks_at_once() 
     assert {end % 500 for end in ends_ms} <= {0, 1, 499}
 
 
-def test_in_a_crowd_tasks_at_rest_look_once_a_second_as_javas_and_a_flow_is_followed_as_ever() -> None:
+def test_many_idle_tasks_poll_once_a_second_as_in_java_and_a_flow_is_still_followed() -> None:
     story = Story(0.0)
     story.neighbours = 1_000
     story.goes_on(60.0)
@@ -163,7 +163,7 @@ def test_rationed_tasks_soon_look_at_the_same_instants() -> None:
         assert all(abs(at_s - round(at_s * 2) / 2) < 0.01 for at_s in story.found_s)
 
 
-def test_who_caught_up_rests_once_and_only_when_its_batches_are_rationed() -> None:
+def test_poller_that_caught_up_rests_once_when_its_batches_are_rationed() -> None:
     story = Story(60.0)
     story.pace.looked(found=True, caught_up=True)
     assert not story.pace.rests()  # not rationed

@@ -57,7 +57,7 @@ def test_records_are_matched_in_their_order_however_they_are_cut() -> None:
         (checkpoint_problems, {"emit.offset-syncs.enabled": "false"}, "emit.offset-syncs.enabled"),
     ],
 )
-def test_what_cannot_be_had_is_named(
+def test_unsupported_setting_is_named(
     problems: Callable[[Mapping[str, str]], dict[str, list[str]]], config: dict[str, str], name: str
 ) -> None:
     assert list(problems(config)) == [name]

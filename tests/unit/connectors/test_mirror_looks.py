@@ -41,7 +41,7 @@ def test_one_cluster_under_two_aliases_is_said_once_and_its_copies_when_they_are
     ]
 
 
-def test_a_checkpoint_of_a_topic_that_is_gone_is_said_once_and_keeps_no_other_from_being_set(
+def test_checkpoint_of_a_deleted_topic_is_reported_once_and_blocks_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     gone, there = TopicPartition("old-name", 0), TopicPartition("A.t", 1)

@@ -64,7 +64,7 @@ def test_singers_state_is_kept_by_stream_and_joined_again() -> None:
         singer.parts_of([1], ["a"])
 
 
-def test_what_singers_state_says_of_no_stream_is_kept_with_each() -> None:
+def test_singer_state_without_a_stream_is_kept_with_each_stream() -> None:
     old = {"orders": "2026-01-01", "bookmarks": {"parent": {"at": 5}}}
     parts = singer.parts_of(old, ["a", "b"])
     assert singer.joined_state(parts) == (old, [])

@@ -68,7 +68,7 @@ def test_json_schemas_have_a_connect_and_an_arrow_type(tree: dict[str, Any], kin
     assert (shape.schema.type, shape.schema.optional, shape.arrow) == (kind, True, arrow)
 
 
-def test_what_has_no_one_type_is_text_as_it_is_or_json() -> None:
+def test_value_without_a_single_type_is_plain_text_or_json() -> None:
     shape = shape_of(
         {
             "type": "object",
@@ -89,7 +89,7 @@ def test_times_become_connects_when_asked_for() -> None:
         shape.change("soon")
 
 
-def test_records_follow_each_other_into_one_batch_a_stream_and_a_state_comes_behind_them() -> None:
+def test_records_of_a_stream_form_a_batch_followed_by_the_state() -> None:
     found, _ = intake(["a", "b"])
     for name in "ab":
         found.schema(name, {"properties": {"id": {"type": "integer"}}}, ["id"])

@@ -91,7 +91,7 @@ def test_a_run_that_fails_drops_what_no_state_of_its_stream_covers(monkeypatch: 
     assert committed(monkeypatch, (INTERLEAVED, FAILS), (AGAIN, ENDS)) == EACH_ONCE
 
 
-def test_what_was_held_back_is_committed_when_its_state_comes_or_the_run_ends_well(
+def test_held_back_records_are_committed_with_their_state_or_the_end_of_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     covered = [record("a", 2), state("b", 2)]

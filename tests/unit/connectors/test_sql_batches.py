@@ -187,7 +187,7 @@ def batch_of(values: pa.Array, schema: Schema | None = None, keys: pa.Array | No
         (batch_of(pa.array([{"a": [("k", 1)]}], pa.struct({"a": pa.map_(pa.string(), pa.int64())}))), "none"),
     ],
 )
-def test_what_is_unusual_goes_by_records(batch: SinkBatch, mode: str) -> None:
+def test_unusual_batch_is_written_by_records(batch: SinkBatch, mode: str) -> None:
     fields = [] if mode == "none" else ["a"]
     assert runs_of_batch(batch, RowReader(mode, fields, (), True), True) is None
 

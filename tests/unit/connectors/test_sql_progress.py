@@ -49,7 +49,7 @@ def test_nanoseconds_are_cut_so_that_a_row_comes_again_rather_than_never() -> No
     "offset",
     [{"incrementing": "7"}, {"timestamp": True}, {"timestamp": 1 << 70}, {"timestamp": 0, "timestamp_nanos": 1 << 40}],
 )
-def test_what_is_no_offset_is_refused(offset: dict[str, Any]) -> None:
+def test_invalid_offset_is_refused(offset: dict[str, Any]) -> None:
     with pytest.raises(ConnectError):
         check_offsets([({"table": "t"}, offset)])
 

@@ -91,7 +91,7 @@ def written(table: dict[Any, dict[str, Any]], runs: list[TableRows]) -> dict[Any
 
 
 @given(st.lists(st.tuples(st.sampled_from([FULL, PART, GONE]), st.integers(0, 3), st.integers(0, 9)), max_size=25))
-def test_what_is_left_of_many_leaves_the_table_that_each_alone_would(steps: list[tuple[RowShape, int, int]]) -> None:
+def test_merged_rows_leave_the_same_table_as_single_rows(steps: list[tuple[RowShape, int, int]]) -> None:
     pairs: list[tuple[RowShape, Row]] = [
         (shape, (key, *[value] * (len(shape.columns) - 1))) for shape, key, value in steps
     ]

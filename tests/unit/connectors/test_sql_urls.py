@@ -43,7 +43,7 @@ def test_user_and_password_of_their_own_settings_win() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["jdbc:mysql://db/x", "no url", "jdbc:sqlite::memory:", "sqlite://", "jdbc:sqlite:"])
-def test_what_cannot_be_read_is_refused_naming_the_setting(wrong: str) -> None:
+def test_unreadable_url_is_refused_naming_the_setting(wrong: str) -> None:
     with pytest.raises(BadConfigError) as refused:
         sqlalchemy_url(wrong)
     assert set(refused.value.problems) == {"connection.url"}

@@ -39,7 +39,7 @@ def only(*configs: dict[str, Any], **given: str) -> FormField:
     return field
 
 
-def test_what_a_user_must_think_about_comes_first_and_the_rest_is_folded() -> None:
+def test_required_and_important_settings_come_first_and_others_are_folded() -> None:
     configs = (
         setting("errors.tolerance", group="Error Handling"),
         setting("batch.size"),
@@ -88,7 +88,7 @@ def test_an_empty_setting_is_wrong_only_after_somebody_typed() -> None:
     assert len(form_of(answer(*configs), {"size": "x"}).errors) == 2
 
 
-def test_a_setting_with_a_closed_set_of_values_is_a_choice_in_the_spelling_that_is_set() -> None:
+def test_setting_with_fixed_values_is_a_choice_in_the_spelling_that_is_set() -> None:
     closed = setting("mode") | {"choices": ["insert", "upsert"]}
     assert (only(closed).control, only(closed).recommended) == ("choice", ("insert", "upsert"))
     assert (only(closed, mode="UPSERT").control, only(closed, mode="UPSERT").recommended) == (
@@ -232,7 +232,7 @@ def test_json_and_back() -> None:
         ("[" * 100_000, "without nesting"),
     ],
 )
-def test_what_is_no_configuration_says_why(text: str, wrong: str) -> None:
+def test_invalid_configuration_text_says_why(text: str, wrong: str) -> None:
     config, problem = read_json(text)
     assert config == {}
     assert wrong in problem

@@ -74,7 +74,7 @@ def test_the_table_beside_the_chart_has_a_row_a_minute_newest_first() -> None:
 HERE, THERE = {"filename": "in.txt"}, {"filename": "other.txt"}
 
 
-def test_what_must_be_written_to_move() -> None:
+def test_moved_offsets_are_computed_from_before_and_after() -> None:
     before = [{"partition": {"a": 1, "b": 2}, "offset": {"p": 1}}, {"partition": THERE, "offset": {"p": 5}}]
     after = [{"partition": {"b": 2, "a": 1}, "offset": {"p": 1}}, {"partition": HERE, "offset": {"p": 3}}]
     assert moved(before, after) == [

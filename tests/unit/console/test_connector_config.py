@@ -61,7 +61,7 @@ def test_no_secret_stands_in_the_page_or_the_diff(browser: Browser, group: Stand
     assert (written["db.password"], written["odd.name"], written["topic"]) == ("typed-secret", "s3cret-odd", "other")
 
 
-def test_what_somebody_else_wrote_meanwhile_is_shown_and_not_replaced(browser: Browser, group: StandIn) -> None:
+def test_concurrent_edit_is_shown_and_not_replaced(browser: Browser, group: StandIn) -> None:
     sent = edited(fields(browser.get(PAGE).text), topic="mine")
     group.connectors["orders"]["config"]["topic"] = "theirs"
     refused = browser.post(PAGE, sent)
@@ -98,7 +98,7 @@ def test_nothing_to_write_and_nothing_to_read(browser: Browser, group: StandIn) 
     assert browser.post("/connectors/nothing/configuration", sent).status_code == 404
 
 
-def test_what_the_worker_refuses_is_said_setting_by_setting(browser: Browser, group: StandIn) -> None:
+def test_worker_refusal_is_shown_setting_by_setting(browser: Browser, group: StandIn) -> None:
     sent = edited(fields(browser.get(PAGE).text), topic="")
     body = {"error_code": 400, "message": "wrong", "problems": {"topic": ["empty <b>"]}}
     group.answers["PUT", "/connectors/orders/config"] = 400, body

@@ -113,7 +113,7 @@ def test_javas_workers_are_no_neighbours_of_the_console() -> None:
         assert neighbours(six, "http://[::2]:9999")[0].url == "http://[::1]:9999"
 
 
-def test_what_is_not_there_or_fails_is_a_page_with_the_reason(browser: Browser, group: StandIn) -> None:
+def test_missing_or_failed_page_shows_the_reason(browser: Browser, group: StandIn) -> None:
     missing = browser.get("/nothing")
     assert (missing.status_code, "<h1>" in missing.text) == (404, True)
     group.answers["GET", "/admin/overview"] = (

@@ -41,7 +41,7 @@ def test_hostile_text_is_text(browser: Browser, path: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "part"), [("/group", "group"), ("/events", "events"), ("/plugins", "plugins")])
-def test_what_this_worker_does_not_serve_is_said(path: str, part: str) -> None:
+def test_unserved_page_is_reported(path: str, part: str) -> None:
     answer = Browser(StandIn(without={part})).get(path)
     assert answer.status_code == 404
     assert "This worker does not serve this" in answer.text
@@ -134,7 +134,7 @@ def test_the_editor_shows_what_is_wrong_while_typing(browser: Browser) -> None:
         ('{"connector.class": "F", "db.password": "[hidden]"}', "nothing is stored for db.password"),
     ],
 )
-def test_what_cannot_be_validated_says_why(browser: Browser, config: str, words: str) -> None:
+def test_failed_validation_says_why(browser: Browser, config: str, words: str) -> None:
     answer = browser.post("/form", {"config": config, "connector": ""})
     assert answer.status_code == 200
     assert words in answer.text
@@ -256,7 +256,7 @@ def test_a_connector_is_created_with_offsets(browser: Browser, group: StandIn) -
         ({}, "cannot be read"),
     ],
 )
-def test_what_cannot_be_created_says_why(browser: Browser, sent: dict[str, str], words: str) -> None:
+def test_failed_create_says_why(browser: Browser, sent: dict[str, str], words: str) -> None:
     answer = browser.post("/new", sent)
     assert answer.status_code >= 400
     assert words in answer.text

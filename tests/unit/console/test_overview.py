@@ -18,7 +18,7 @@ def order_of(text: str) -> list[str]:
     return [part.partition('"')[0] for part in text.split('data-key="')[1:]]
 
 
-def test_what_is_wrong_stands_first_with_its_reason(browser: Browser) -> None:
+def test_abnormal_connectors_come_first_with_their_reason(browser: Browser) -> None:
     text = browser.get("/").text
     assert order_of(text) == ["orders-sink", "resting", "halted", "orders"]
     assert "1 task FAILED" in text

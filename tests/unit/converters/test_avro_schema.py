@@ -101,7 +101,7 @@ DOCUMENTED: dict[str, Any] = {
 }
 
 
-def test_what_java_gives_for_a_documented_record_with_enum_fixed_and_union() -> None:
+def test_java_schema_of_a_documented_record_with_enum_fixed_and_union() -> None:
     schema = connect_schema(DOCUMENTED, PLAIN, version=3)
     prefix = "io.confluent.connect.avro"
     assert (schema.name, schema.version) == ("com.example.User", 3)
@@ -154,7 +154,7 @@ def test_enhanced_support_gives_the_same_avro_schema_back() -> None:
         ({"type": "array", "items": "Nowhere"}, "no type Nowhere"),
     ],
 )
-def test_what_has_no_connect_schema_is_a_data_error(tree: Any, words: str) -> None:
+def test_tree_without_connect_schema_raises_data_error(tree: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         connect_schema(tree, PLAIN)
 

@@ -155,7 +155,7 @@ def test_unreadable_envelopes_are_data_errors(data: bytes) -> None:
         WRAPPED.to_connect_data("t", data)
 
 
-def test_an_envelope_with_something_after_the_payload_is_refused_also_when_its_schema_is_known() -> None:
+def test_envelope_with_content_after_the_payload_is_refused_with_a_known_schema() -> None:
     known = converter()
     assert known.to_connect_data("t", b'{"schema":null,"payload":1}').value == 1
     with pytest.raises(DataError):

@@ -110,7 +110,7 @@ def test_values_are_what_they_are_by_themselves(text: bytes) -> None:
         [ROW + b"\n"],
     ],
 )
-def test_whatever_is_unusual_is_left_to_be_parsed_one_by_one(texts: list[bytes]) -> None:
+def test_unusual_objects_are_parsed_one_by_one(texts: list[bytes]) -> None:
     assert at_once([ROW], texts) is None
     assert at_once([ROW], [ROW, *texts]) is None
 
@@ -126,7 +126,7 @@ VALUES = st.one_of(
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6), st.integers(1, 6), st.booleans())
-def test_what_is_read_at_once_is_exact(rows: list[tuple[Any, Any]], known: int, compact: bool) -> None:
+def test_values_read_at_once_are_exact(rows: list[tuple[Any, Any]], known: int, compact: bool) -> None:
     parts = {"separators": (",", ":")} if compact else {}
     texts = [json.dumps({"a b": a, "c": c}, **parts).encode() for a, c in rows]  # type: ignore[arg-type]
     learned = one_by_one(texts[:known])
@@ -169,7 +169,7 @@ def test_texts_without_escapes_are_cut_at_their_quotes(rows: list[Any], before: 
     assert look(column) == look(one_by_one(texts))
 
 
-def test_what_has_an_escape_or_another_space_is_not_cut() -> None:
+def test_text_with_escapes_or_other_spaces_is_not_cut() -> None:
     schema = pa.schema([("id", pa.int64()), ("word", pa.string())])
     cut = Cut.of(schema, b'{"id":1,"word":"a"}')
     assert cut is not None
@@ -180,7 +180,7 @@ def test_what_has_an_escape_or_another_space_is_not_cut() -> None:
         cut.columns(pa.array(['{"id":9223372036854775808,"word":"a"}']))
 
 
-def test_the_converter_reads_the_second_batch_at_once_and_goes_on_when_the_shape_changes() -> None:
+def test_converter_reads_the_second_batch_at_once_and_continues_on_a_new_shape() -> None:
     converter = JsonConverter()
     converter.configure({"schemas.enable": "false", "converter.type": "value"}, is_key=False)
     for texts in (

@@ -91,7 +91,7 @@ def test_offsets_that_conditions_leave(filters: list[Any], bounds: tuple[int | N
     assert bounds_of(taken(filters, list(PUSHED))[0], "offset") == bounds
 
 
-def test_what_is_read_of_a_dead_letter_queue() -> None:
+def test_filters_select_part_of_a_dead_letter_queue() -> None:
     filters = [
         EqualTo(("topic",), "dead"),
         Not(EqualTo(("partition",), 1)),

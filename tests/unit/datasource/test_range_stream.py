@@ -135,7 +135,7 @@ def test_a_query_without_a_checkpoint_begins_behind_stored_offsets_in_any_form()
     query.stop()
 
 
-def test_spark_4_1_says_no_limits_and_a_query_that_goes_on_begins_with_an_empty_batch() -> None:
+def test_spark_4_1_has_no_limits_and_a_resumed_query_begins_with_an_empty_batch() -> None:
     query = OlderStreamReader(new_query(maxRecords="6"))
     first, second, start = query.latestOffset(), query.latestOffset(), query.initialOffset()
     assert values(query, start, first) == ["a0", "a1", "a2", "a3", "b0", "b1"]
@@ -147,6 +147,6 @@ def test_spark_4_1_says_no_limits_and_a_query_that_goes_on_begins_with_an_empty_
     query.stop()
 
 
-def test_what_a_reading_process_has_imported_is_left_alone_by_its_collector(query: RangeStreamReader) -> None:
+def test_imports_of_a_reading_process_are_frozen_for_its_collector(query: RangeStreamReader) -> None:
     assert values(query, {}, query.latestOffset(query.initialOffset(), ALL))
     assert gc.get_freeze_count() > 10_000  # Spark's Python collects behind each task

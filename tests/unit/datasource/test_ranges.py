@@ -78,7 +78,7 @@ def test_filters_bound_what_is_polled() -> None:
     assert read(since, until="idle", idleMs="1") == ([*(f"a{n}" for n in range(3, 10)), "b3", "b4"], 9)
 
 
-def test_what_a_transformation_may_change_bounds_nothing() -> None:
+def test_filter_on_a_field_that_a_transformation_may_change_bounds_nothing() -> None:
     route = {
         "transforms": "route",
         "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",

@@ -119,7 +119,7 @@ def test_every_wrong_option_is_named_at_once() -> None:
 
 
 @pytest.mark.parametrize(("options", "named"), [({"topic": ""}, "topic"), ({"batch.size": "many"}, "batch.size")])
-def test_what_the_connector_refuses_is_named(options: dict[str, str], named: str) -> None:
+def test_option_that_the_connector_refuses_is_named(options: dict[str, str], named: str) -> None:
     with pytest.raises(BadConfigError) as caught:
         cased(options)
     assert named in caught.value.problems

@@ -272,7 +272,7 @@ def test_a_connector_says_whether_its_offsets_are_exact(mode: str, exact: bool) 
     assert NamedConnector(sql, FormatSource.clients, FormatSource.deployed).exact_offsets is exact
 
 
-def test_rows_that_came_between_have_other_offsets_and_are_part_of_the_repeated_batch() -> None:
+def test_rows_that_came_between_have_other_offsets_and_join_the_repeated_batch() -> None:
     source = Source()
     source.task_class = Coarse
     source.logs["a"] += ["a0", "a1", "a2", "a3"]

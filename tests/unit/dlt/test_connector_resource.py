@@ -132,9 +132,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_dlt_loads_it_and_goes_on_at_the_offset_in_its_state_also_behind_a_run_that_failed(
-    tmp_path: Path, quiet: None
-) -> None:
+def test_dlt_loads_it_and_resumes_at_the_stored_offset_even_after_a_failed_run(tmp_path: Path, quiet: None) -> None:
     SHELF.extend(("crm.rows", None, {"id": at}) for at in range(10))
     run = pipeline(tmp_path)
     run.run(resource(Shelf, {"step": "3"}), loader_file_format="parquet")

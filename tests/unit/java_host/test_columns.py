@@ -57,7 +57,7 @@ def as_java_reads_it(batch: pa.RecordBatch) -> list[dict[str, object]]:
     return [{name: column[row] for name, column in found.items()} for row in range(head["rows"])]
 
 
-def test_what_was_consumed_arrives_as_it_was_also_a_slice_of_it() -> None:
+def test_consumed_batch_and_its_slice_arrive_unchanged() -> None:
     batch = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
     wanted = [row | {"headers": row["headers"] or []} for row in ROWS]
     assert as_java_reads_it(batch) == wanted

@@ -84,6 +84,6 @@ def test_a_call_in_the_jvm_is_the_tasks_call_until_it_is_over() -> None:
     assert meter.news(102.0) is None
 
 
-def test_what_a_process_takes_is_said_where_the_system_says_it() -> None:
+def test_resident_memory_of_a_process_is_read_where_the_system_has_it() -> None:
     assert (resident_bytes(os.getpid()) or 0) > 1 << 20
     assert resident_bytes(2**30) is None

@@ -44,9 +44,7 @@ def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) 
         ("options", "Main", "'Main' is not a JVM option"),
     ],
 )
-def test_what_no_task_could_start_with_is_refused_when_its_connector_is_made(
-    setting: str, value: str, why: str
-) -> None:
+def test_impossible_jvm_setting_is_refused_at_creation(setting: str, value: str, why: str) -> None:
     name = f"connectrt.java.{setting}"
     found = {config_value.name: config_value.errors for config_value in CONNECTOR.validate({name: value})}
     assert len(found[name]) == 1

@@ -37,7 +37,7 @@ def test_batches_of_which_nothing_is_sent_are_durable_with_what_came_before_them
     assert durable == {"batches": 2, "places": {"a": [(-1, -1, 1, -1, "")]}}
 
 
-def test_records_that_became_several_or_none_have_the_place_of_their_first_or_nowhere() -> None:
+def test_split_records_have_the_position_of_their_first_and_dropped_records_none() -> None:
     sent = SentFrames()
     sent.add([(2, 2)], [("a", 2, 1), ("a", 0, 1)])
     durable = sent.durable(1, [at("b", 4), at("b", 5)])

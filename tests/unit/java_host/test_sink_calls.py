@@ -119,7 +119,7 @@ def test_a_jvm_that_is_gone_answers_no_call(story: Story) -> None:
             story.calls.ask(ToJava.PUT)
 
 
-def test_what_is_given_up_on_is_killed(story: Story) -> None:
+def test_abandoned_call_kills_the_jvm(story: Story) -> None:
     story.calls.give_up()
     with pytest.raises(JavaHostGoneError, match="the slice is over"):
         story.calls.ask(ToJava.PUT)

@@ -137,7 +137,7 @@ def test_a_shared_jvm_that_ends_again_is_not_shared_until_none_has_ended_for_a_w
     assert len(machine.jvms) == LOSSES_PART + 2 + APART_MAX
 
 
-def test_who_kills_a_jvm_is_not_given_its_end_but_the_others_are() -> None:
+def test_end_of_a_killed_jvm_is_reported_to_its_other_tasks_only() -> None:
     machine, hangs, other = Machine(), Task(), Task()
     handle = machine.host(hangs)
     machine.host(other)
@@ -176,7 +176,7 @@ def test_threads_are_asked_for_by_the_beginning_of_their_names() -> None:
     assert Machine().host(Task()).stacks("task-c-0", 5) == [{"thread": "task-c-0", "stack": []}]
 
 
-def test_a_jvm_that_does_not_start_fails_who_waits_for_it_and_is_tried_again_by_the_next() -> None:
+def test_jvm_that_does_not_start_fails_its_waiter_and_the_next_task_retries() -> None:
     starts = iter([JavaHostGoneError("no such option")])
 
     def start(code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
@@ -190,7 +190,7 @@ def test_a_jvm_that_does_not_start_fails_who_waits_for_it_and_is_tried_again_by_
     slot.acquire(CODE, {}, str, Task())
 
 
-def test_who_is_to_stop_does_not_wait_for_a_start() -> None:
+def test_stopping_task_does_not_wait_for_a_start() -> None:
     going = threading.Event()
 
     def start(code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
@@ -225,7 +225,7 @@ def test_a_jvm_sees_its_own_plugins_only(tmp_path: Path, monkeypatch: pytest.Mon
 NAMED = JavaCode((), connector_class="a.B")
 
 
-def test_a_jvm_that_is_warm_before_its_task_is_asked_for_its_classes_and_hosts_the_task_that_comes() -> None:
+def test_warm_jvm_loads_the_classes_of_its_task_and_hosts_it() -> None:
     machine, task = Machine(), Task()
     machine.slot.warm_up(NAMED, {"a": "b"}, str)
     (jvm,) = machine.jvms
@@ -258,7 +258,7 @@ def test_one_jvm_at_most_waits_for_a_first_task_and_none_for_a_task_that_has_its
     assert len(machine.jvms) == 2
 
 
-def test_the_end_of_a_jvm_that_hosted_nothing_is_no_loss_and_the_next_task_gets_another() -> None:
+def test_end_of_an_empty_jvm_is_not_a_loss_and_the_next_task_gets_another() -> None:
     machine = Machine()
     for _ in range(LOSSES_PART):
         machine.slot.warm_up(NAMED, {}, str)

@@ -29,7 +29,7 @@ def test_a_chain_that_java_has_stays_whole() -> None:
     assert cut_source_chain(CHAIN, WORKER, in_java) is None
 
 
-def test_what_is_behind_the_first_python_part_runs_in_python() -> None:
+def test_chain_behind_the_first_python_part_runs_in_python() -> None:
     cut = cut_source_chain({**CHAIN, "transforms.b.type": "python:B"}, WORKER, in_java)
     assert cut is not None
     assert (cut.java["transforms"], cut.python["transforms"]) == ("a", "b,c")

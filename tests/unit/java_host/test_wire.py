@@ -57,12 +57,12 @@ def test_a_frame_that_is_cut_off_is_the_end(kept: int) -> None:
         struct.pack("<icii", 12, b"B", 1, 3) + b"{a}",
     ],
 )
-def test_what_is_no_frame_is_refused(content: bytes) -> None:
+def test_invalid_frame_is_refused(content: bytes) -> None:
     with pytest.raises(WireError):
         read(content)
 
 
-def test_what_is_too_large_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_frame_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "FRAME_BYTES_MAX", 100)
     with pytest.raises(ValueError, match="too large for a Java host"):
         encode_frame(ToJava.PUT, 1, None, 100)

@@ -172,7 +172,7 @@ def _away() -> None:
     raise RetriableError("no broker answers")
 
 
-def test_what_waits_for_a_stalled_partition_keeps_no_answer_in_memory() -> None:
+def test_batch_waiting_for_a_stalled_partition_keeps_no_answer_in_memory() -> None:
     async def run() -> None:
         links = Links()
         links.leaders.clear()
@@ -200,7 +200,7 @@ def test_it_does_not_try_for_ever() -> None:
     assert "NOT_ENOUGH_REPLICAS" in str(failure)
 
 
-def test_what_is_too_large_for_the_topic_is_halved_until_it_fits() -> None:
+def test_batch_too_large_for_the_topic_is_halved_until_it_fits() -> None:
     values = [b"%03d" % n + b"y" * 200 for n in range(30)]
     links = Links(*[lambda content: int(KafkaError.MSG_SIZE_TOO_LARGE) if len(content) > 1_000 else 0] * 100)
     done, failure = copied(links, [blob(7, *values)])
@@ -219,7 +219,7 @@ def test_a_batch_that_is_refused_as_it_is_goes_as_rows_and_then_fails_for_good()
     assert isinstance(failure, DataError)
 
 
-def test_a_batch_that_the_target_finds_damaged_fails_for_good_and_what_is_behind_it_is_not_sent() -> None:
+def test_damaged_batch_fails_for_good_and_later_batches_are_not_sent() -> None:
     def checks(content: bytes) -> int:
         return 0 if crc32c(content[21:]) == int.from_bytes(content[17:21], "big") else int(KafkaError.INVALID_MSG)
 
@@ -269,7 +269,7 @@ def test_partitions_with_more_behind_leave_together() -> None:
     assert links.most_under_way == 1
 
 
-def test_what_has_just_come_in_does_not_wait_for_another_partition() -> None:
+def test_new_batch_does_not_wait_for_another_partition() -> None:
     links = Links()
     later(links, 5, 1)
     assert links.most_under_way == 2

@@ -49,7 +49,7 @@ class Broker:
         return 0 if partitions else UNKNOWN_TOPIC, name, False, partitions, 0
 
 
-def test_what_is_known_of_other_topics_stays() -> None:
+def test_leaders_of_other_topics_stay_known() -> None:
     async def run() -> None:
         broker = Broker(a=1, b=2)
         links = BrokerLinks(SETTINGS, broker.connect)

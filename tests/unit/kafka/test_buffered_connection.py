@@ -34,7 +34,7 @@ def _framed(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("size", [10, 100_000, 3 * WAKE_BYTES])
-def test_the_kernel_waits_for_what_is_left_of_a_frame_and_for_anything_between_frames(size: int) -> None:
+def test_kernel_waits_for_the_rest_of_a_frame_and_for_anything_between_frames(size: int) -> None:
     here, there = socket.socketpair()
     connection = Taking()
     receiver = _Receiver(connection, BufferPool())  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def test_assignors_that_cannot_be_mixed_are_not(java: str, native: str) -> None:
     assert found.settings["partition.assignment.strategy"] == native
 
 
-def test_what_has_no_counterpart_is_reported_and_what_is_ours_is_not() -> None:
+def test_unknown_java_properties_are_reported_and_known_properties_are_not() -> None:
     given = {
         **SERVERS,
         "metric.reporters": "x.Y",

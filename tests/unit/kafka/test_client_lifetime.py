@@ -104,7 +104,7 @@ def no_collector() -> Iterator[None]:
     ],
 )
 @pytest.mark.usefixtures("no_collector")
-def test_what_owns_a_client_is_in_no_circle_with_it(make: Callable[[], Any]) -> None:
+def test_client_owner_is_in_no_reference_cycle(make: Callable[[], Any]) -> None:
     owner = make()
     gone = weakref.ref(owner)
     del owner

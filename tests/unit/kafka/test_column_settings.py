@@ -47,7 +47,7 @@ def test_places_of_records_are_known_but_in_transactions() -> None:
     assert not_honoured(exactly_once) == []
 
 
-def test_what_is_said_is_used() -> None:
+def test_configured_values_are_used() -> None:
     said = {
         "acks": "1",
         "batch.size": "100000",

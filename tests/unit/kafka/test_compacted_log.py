@@ -167,7 +167,7 @@ class Report:
         return 0
 
 
-def test_reading_back_asks_for_the_end_only_when_a_report_did_not_say_where_the_record_lies(
+def test_read_back_asks_for_the_end_only_when_a_report_has_no_offset(
     producer: Producer,
 ) -> None:
     admin = Admin()

@@ -53,7 +53,7 @@ def test_a_final_failure_names_its_setting_however_deep_it_lies(error: Exception
 @pytest.mark.parametrize(
     "error", [ConnectionRefusedError(), TimeoutError(), alert("UNEXPECTED_EOF_WHILE_READING"), KafkaConnectionError()]
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_transient_error_is_retried(error: Exception) -> None:
     assert refusal_of_error(error) is None
 
 

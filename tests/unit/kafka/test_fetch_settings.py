@@ -12,7 +12,7 @@ from spark_connect_rt.testing.worker_settings import worker_settings
 SERVERS = {"bootstrap.servers": "k:9092"}
 
 
-def test_what_a_sink_task_gets_is_honoured() -> None:
+def test_consumer_settings_of_a_sink_task_are_honoured() -> None:
     worker = {**SERVERS, "consumer.security.protocol": "SASL_SSL", "consumer.sasl.mechanism": "PLAIN"}
     assert not_honoured(sink_consumer_properties(worker_settings(worker), {}, "c", 0)) == []
 
@@ -29,7 +29,7 @@ def test_what_a_sink_task_gets_is_honoured() -> None:
         ("sasl.mechanism", "GSSAPI"),
     ],
 )
-def test_what_would_be_ignored_is_named(name: str, text: str) -> None:
+def test_ignored_setting_is_named(name: str, text: str) -> None:
     assert not_honoured({**SERVERS, name: text}) == [name]
 
 

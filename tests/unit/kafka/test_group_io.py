@@ -42,7 +42,7 @@ def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
     assert shell.trouble() == reason
 
 
-def test_what_keeps_a_member_out_is_forgotten_when_it_is_in_again() -> None:
+def test_trouble_of_a_member_is_forgotten_when_it_is_in_again() -> None:
     member = new_member(SETTINGS)
     member._member = Member(MemberPhase.SYNCING, "m", 7, "sessioned", "l", coordinator_known=True)
     member.troubled("group.id: not authorised")

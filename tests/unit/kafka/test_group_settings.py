@@ -102,7 +102,7 @@ def test_sasl_user_and_password() -> None:
         ),
     ],
 )
-def test_what_cannot_be_had_is_refused_by_name(config: dict[str, str], named: str) -> None:
+def test_unsupported_setting_is_refused_by_name(config: dict[str, str], named: str) -> None:
     with pytest.raises(BadConfigError) as caught:
         connection_arguments(config)
     assert list(caught.value.problems) == [named]

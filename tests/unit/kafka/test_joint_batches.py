@@ -86,7 +86,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(within_limit())
 
 
-def test_what_waits_for_a_partition_leaves_as_one_batch_and_each_learns_where_its_rows_begin() -> None:
+def test_batches_waiting_for_a_partition_leave_as_a_single_batch_with_own_offsets() -> None:
     async def story() -> None:
         broker = Broker()
         tasks = await _held_with(broker, [b"a1", b"a2"], [b"b"], [b"c1", b"c2"])
@@ -139,7 +139,7 @@ def test_an_attempt_that_is_worth_another_is_so_for_all() -> None:
 
 
 @pytest.mark.parametrize("in_request", [False, True])
-def test_who_gives_up_takes_its_rows_along_unless_a_request_holds_them(in_request: bool) -> None:
+def test_leaving_sender_takes_its_rows_along_unless_a_request_holds_them(in_request: bool) -> None:
     async def story() -> None:
         broker = Broker()
         first, leaver, stayer = await _held_with(broker, [b"a"], [b"b"])

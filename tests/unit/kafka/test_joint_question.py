@@ -32,7 +32,7 @@ class Broker:
         return now
 
 
-def test_who_comes_meanwhile_shares_the_next_answer() -> None:
+def test_later_callers_share_the_next_answer() -> None:
     broker, question = Broker(), JointQuestion[int]()
     with ThreadPoolExecutor(20) as threads:
         first = threads.submit(question.ask, broker.put, LIMIT_S)
@@ -58,7 +58,7 @@ def test_a_failure_is_only_its_askers() -> None:
     assert {type(error) for error in failed} == {OSError, type(None)}
 
 
-def test_who_waits_too_long_for_others_gives_up() -> None:
+def test_waiting_too_long_for_others_times_out() -> None:
     broker, question = Broker(), JointQuestion[int]()
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(question.ask, broker.put, LIMIT_S)

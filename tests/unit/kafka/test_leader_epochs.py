@@ -29,7 +29,7 @@ def consumer(broker: FakeBroker) -> Iterator[FetchConsumer]:
     consumer.close()
 
 
-def test_what_was_written_in_the_place_of_what_was_cut_off_is_read(
+def test_records_written_in_place_of_truncated_records_are_read(
     broker: FakeBroker, consumer: FetchConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.write("a", "b", "c", "lost")
@@ -46,7 +46,7 @@ def test_what_was_written_in_the_place_of_what_was_cut_off_is_read(
     assert consumer.position(PLACE) == 6
 
 
-def test_a_position_beyond_a_shorter_log_goes_back_to_where_it_ends_not_to_the_beginning(
+def test_position_beyond_a_shorter_log_goes_back_to_its_end_not_its_beginning(
     broker: FakeBroker, consumer: FetchConsumer
 ) -> None:
     broker.write("a", "b", "c", "lost")

@@ -83,7 +83,7 @@ def test_the_principals_claim_can_have_another_name() -> None:
         ({"sasl.jaas.config": 'a.PlainLoginModule required password="hush";'}, "sasl.jaas.config", "not PlainLogin"),
     ],
 )
-def test_what_gives_no_token_is_refused_by_name(properties: dict[str, str], setting: str, told: str) -> None:
+def test_settings_without_a_token_are_refused_by_name(properties: dict[str, str], setting: str, told: str) -> None:
     with pytest.raises(BadConfigError, match=told) as caught:
         token_settings(properties)
     assert list(caught.value.problems) == [setting]
@@ -135,6 +135,6 @@ def test_a_token_in_a_file_is_read_anew_when_it_is_old(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "e30.e30.", "e30.W10."])
-def test_what_is_no_token_with_an_end_is_not_used(text: str) -> None:
+def test_token_without_expiry_is_not_used(text: str) -> None:
     with pytest.raises(TokenUnavailableError, match="not a JWT"):
         token_of_text(text, TokenSettings(endpoint="https://issuer"))

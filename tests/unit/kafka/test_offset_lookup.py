@@ -49,14 +49,14 @@ PASSING = [
 
 @pytest.mark.parametrize("in_the_answer", [False, True])
 @pytest.mark.parametrize("code", PASSING)
-def test_what_passes_is_asked_again_with_fresh_metadata(code: int, in_the_answer: bool) -> None:
+def test_transient_error_is_retried_with_fresh_metadata(code: int, in_the_answer: bool) -> None:
     consumer = Consumer(code, in_the_answer=in_the_answer)
     assert look_up_offsets(consumer, {PLACE: NEXT}, 5) == {PLACE: 7}
     assert consumer.listed == 1
 
 
 @pytest.mark.parametrize("code", PASSING)
-def test_what_has_not_passed_in_time_is_retriable_still(code: int) -> None:
+def test_unresolved_transient_error_stays_retriable(code: int) -> None:
     with pytest.raises(RetriableError, match="reading the offsets of offsets"):
         look_up_offsets(Consumer(code, for_ever=True), {PLACE: NEXT}, 0.1)
 
@@ -74,7 +74,7 @@ def test_a_topic_that_no_broker_knows_is_given_up_sooner_than_leaders_that_chang
     assert time.monotonic() - began_s < 10
 
 
-def test_what_no_repetition_resolves_is_raised_at_once() -> None:
+def test_permanent_error_is_raised_at_once() -> None:
     consumer = Consumer(KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(ConnectError) as refused:
         look_up_offsets(consumer, {PLACE: NEXT}, 5)

@@ -154,7 +154,7 @@ def test_a_batch_is_cut_where_reading_begins() -> None:
         (replace(ANY, request_bytes=60), False),
     ],
 )
-def test_what_is_asked_of_the_copy_decides(rules: CopyRules, passes: bool) -> None:
+def test_rules_of_the_copy_decide_whether_a_batch_passes(rules: CopyRules, passes: bool) -> None:
     (piece,) = pieces(batch(0, *[A] * 40, codec=3), rules=rules)
     assert (piece.head is not None, piece.count) == (passes, 40)
     if not passes:

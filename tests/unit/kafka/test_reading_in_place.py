@@ -38,7 +38,7 @@ def test_batches_are_read_where_they_lie_and_nothing_holds_on_to_them(
     assert rows.column("key").to_pylist()[-2:] == [b"k19", None]
 
 
-def test_what_is_not_compressed_is_not_copied_to_be_taken_apart() -> None:
+def test_uncompressed_answer_is_not_copied_to_be_decoded() -> None:
     received = answer()
     ((records, _),) = record_columns.records_of(0, received, None)
     assert records is not None

@@ -89,7 +89,7 @@ def test_the_last_record_of_each_key_wins_across_batches() -> None:
     )
 
 
-def test_what_lies_before_the_position_is_left_out() -> None:
+def test_records_before_the_position_are_left_out() -> None:
     found = latest_of(0, 2, batch(0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3")) + batch(3, (b"c", b"4")))
     assert [(record.key, record.value) for record in found.records] == [(b"a", b"3"), (b"c", b"4")]
     assert found.first is not None

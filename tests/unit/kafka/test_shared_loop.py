@@ -35,7 +35,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     shared_loop.loop.call_soon_threadsafe(shared_loop.loop.stop)
 
 
-def test_what_several_produce_at_an_instant_is_taken_together_from_the_second_instant_on(
+def test_concurrent_producers_are_batched_from_the_second_instant_on(
     loop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = Sender(), Sender()

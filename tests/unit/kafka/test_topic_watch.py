@@ -46,7 +46,7 @@ def test_a_listing_from_a_broker_that_has_not_heard_of_it_is_repeated() -> None:
     assert watch.looked(("late",), ("late",), 700)
 
 
-def test_what_is_there_but_never_held_is_listed_once_after_a_while() -> None:
+def test_existing_topic_never_held_is_listed_once_after_a_while() -> None:
     """It may have been created between librdkafka's request and the first look."""
     watch, listings = subscribed("a"), list[int]()
     for now_ms in range(0, 20_000, 100):
@@ -58,7 +58,7 @@ def test_what_is_there_but_never_held_is_listed_once_after_a_while() -> None:
     assert LISTED_AFTER_MS <= listings[0] <= LISTED_AFTER_MS + 1_000
 
 
-def test_a_held_topic_that_was_deleted_is_told_at_once_and_looked_for_until_it_is_back() -> None:
+def test_deleted_topic_is_reported_at_once_and_polled_until_it_is_back() -> None:
     watch = subscribed("a")
     watch.held(["a"])
     watch.suspect(["a"], 50_000)

@@ -208,7 +208,7 @@ def test_the_topic_of_a_source_may_be_written_or_made(checking: Checking) -> Non
     assert checking.line("topic", config, "new").level == "problem"
 
 
-def test_what_references_stand_for_is_checked(checking: Checking) -> None:
+def test_values_of_references_are_checked(checking: Checking) -> None:
     made = {"topic.creation.default.partitions": "${said:7:it}", "topic.creation.default.replication.factor": "1"}
     line = checking.line("topic", source(10) | made | {"topic": "${said:fresh:it}"}, "new")
     assert (line.level, line.what) == ("ok", 'topic "[hidden]" does not exist and can be created')
@@ -318,7 +318,7 @@ def test_a_host_that_answers_and_one_that_does_not() -> None:
     assert line.level is Level.PROBLEM
 
 
-def test_hosts_are_looked_at_from_an_executor_else_from_the_worker_and_the_line_says_which(checking: Checking) -> None:
+def test_hosts_are_probed_from_an_executor_or_the_worker_and_the_line_says_where(checking: Checking) -> None:
     asked: list[tuple[Sequence[tuple[str, int]], float]] = []
 
     def executor(places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
@@ -350,7 +350,7 @@ def test_hosts_are_looked_at_from_an_executor_else_from_the_worker_and_the_line_
     assert asked == [([("127.0.0.1", port), ("b.invalid", 81)], EXECUTOR_LIMIT_S)]
 
 
-def test_what_an_executor_runs_connects_side_by_side_and_says_why_not() -> None:
+def test_executor_probe_connects_in_parallel_and_reports_failures() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         part = pickle.loads(pickle.dumps(ReachPart([("127.0.0.1", port), ("no.such.invalid", 1)], 2.0)))

@@ -39,7 +39,7 @@ def test_secrets_are_hidden_in_summary_and_details_and_lines_are_one() -> None:
         hidden_values.forget()
 
 
-def test_what_cannot_be_shown_is_an_event_less_and_no_error() -> None:
+def test_unshowable_event_is_dropped_without_an_error() -> None:
     memory = EventMemory(SystemClock(), "w:1")
     memory("config", "odd", details={"a": object()})
     memory("config", "half a pair \ud800", details={"a": "\ud800"})
@@ -55,7 +55,7 @@ def test_an_id_is_the_same_each_time_and_differs_between_processes() -> None:
     assert {event.id for event in memory.events()} & {event.id for event in again.events()} == {"config-7"}
 
 
-def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
+def test_events_after_a_number_come_in_order_and_in_parts() -> None:
     memory = EventMemory(SystemClock(), "w:1")
     for number in range(10):
         memory("state" if number % 2 else "worker", str(number))
@@ -66,7 +66,7 @@ def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
     assert memory.after(10, 4) == (10, [])
 
 
-def test_who_asked_is_known_before_the_event_or_after_it_and_is_news() -> None:
+def test_author_of_an_event_is_known_before_or_after_it_and_is_news() -> None:
     memory = EventMemory(SystemClock(), "w:1")
     memory.name_client("config-7", "ada@h\nx")
     memory("config", "a is created", key="config-7")

@@ -142,7 +142,9 @@ def test_a_worker_that_hangs_holds_no_one_up_and_is_asked_no_more_while_it_does(
         (200, b"[1]", False, "unknown", "cannot be read"),
     ],
 )
-def test_what_another_kind_of_answer_means(status: int, body: bytes, own: bool, runtime: str, why: str) -> None:
+def test_other_answers_of_a_peer_decide_runtime_and_reason(
+    status: int, body: bytes, own: bool, runtime: str, why: str
+) -> None:
     herder = Led()
     herder.own_group = own
     _, answer = reads_of(Slow(PeerAnswer(status, body)), herder).ask("which", limit_ms=5_000)

@@ -81,7 +81,7 @@ def previewing(group: tuple[InProcessCluster, InProcessWorker]) -> Previewing:
     return Previewing(*group)
 
 
-def test_a_preview_of_a_connector_begins_at_its_stored_offsets_and_has_nothing_to_write_with(
+def test_preview_begins_at_the_stored_offsets_and_cannot_write(
     previewing: Previewing,
 ) -> None:
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
@@ -97,7 +97,7 @@ def test_a_preview_of_a_connector_begins_at_its_stored_offsets_and_has_nothing_t
     assert previewing.order(config=source(10), name="unknown").offsets == []
 
 
-def test_what_cannot_be_previewed_is_refused_with_the_reason(previewing: Previewing) -> None:
+def test_impossible_preview_is_refused_with_the_reason(previewing: Previewing) -> None:
     refusals = [
         ({"name": "none"}, NotFoundError, "Connector none not found"),
         ({"config": {"connector.class": "Nothing"}}, BadRequestError, "Nothing"),

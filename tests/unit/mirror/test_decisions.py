@@ -124,7 +124,7 @@ def test_settings_of_a_topic_are_copied_defaults_are_the_targets_own() -> None:
     assert settings_to_sync(settings, theirs) == settings_of_new(settings, theirs)
 
 
-def test_who_may_read_is_copied_who_may_write_is_not() -> None:
+def test_read_acls_are_copied_and_write_acls_are_not() -> None:
     def acl(topic: str, operation: str, permission: str = "ALLOW", pattern: str = "LITERAL") -> TopicAcl:
         return TopicAcl(topic, pattern, "User:u", "*", operation, permission)
 

@@ -117,7 +117,7 @@ def test_a_class_that_is_not_there_and_an_empty_separator_are_named() -> None:
         assert list(caught.value.problems) == list(config)
 
 
-def test_a_flow_copies_what_is_wanted_and_heartbeats_and_neither_internal_topics_nor_loops() -> None:
+def test_flow_copies_wanted_topics_and_heartbeats_but_no_internal_topics_or_loops() -> None:
     wanted = DefaultTopicFilter()
     wanted.configure({"topics": "orders.*, B.*", "topics.exclude": ""})
     topics = [

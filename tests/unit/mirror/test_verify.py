@@ -49,7 +49,7 @@ def test_a_partition_and_its_copy(source: str, target: str, position: int | None
     assert compare(Sides(log(source), log(target), position)) == expected
 
 
-def test_what_only_one_side_has_deleted_is_not_missing() -> None:
+def test_record_deleted_on_one_side_only_is_not_missing() -> None:
     kept = compare(Sides(log("c d", 2), log("a b c d"), 3, source_begins=2))
     assert (kept, kept.is_right) == (Compared(same=2, expired=2), True)
     cleaned = compare(Sides(log("a b c d"), log("c d", 7), 3, target_begins=7))

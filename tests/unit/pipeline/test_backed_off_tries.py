@@ -19,7 +19,7 @@ def test_failures_are_further_and_further_apart_but_never_more_than_64_times() -
     assert tried(BackedOffTries(), 300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
 
 
-def test_what_works_is_tried_each_time_again() -> None:
+def test_working_attempt_is_repeated_each_time() -> None:
     tries = BackedOffTries()
     assert tried(tries, 4) == [0, 2]
     while not tries.due():

@@ -85,7 +85,7 @@ def test_refusals_are_counted_on_from_one_small_batch_to_the_next() -> None:
         BadRecordSearch(records(1), FIRST, 2, two.in_a_row)
 
 
-def test_what_asks_for_the_same_again_goes_on_where_it_stopped() -> None:
+def test_retried_search_continues_at_its_position() -> None:
     target, away = Target(lambda offset: offset == 3), [True]
 
     def put(given: Sequence[SinkRecord]) -> None:
@@ -128,7 +128,7 @@ def test_only_a_data_error_that_stands_for_nothing_passing_blames_records(error:
 
 
 @pytest.mark.parametrize("error", [BadConfigError({"a": ["b"]}), FencedError("newer"), OSError("away"), ValueError()])
-def test_what_is_no_records_fault_is_raised_at_once(error: Exception) -> None:
+def test_error_not_caused_by_a_record_is_raised_at_once(error: Exception) -> None:
     def put(given: Sequence[SinkRecord]) -> None:
         raise error
 

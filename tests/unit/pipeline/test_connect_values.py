@@ -118,7 +118,7 @@ _FAR = {
 
 @pytest.mark.parametrize("transform", [None, *_TRANSFORMS])
 @pytest.mark.parametrize("column", _FAR)
-def test_whatever_looks_at_a_far_time_its_row_alone_is_errant(column: str, transform: str | None) -> None:
+def test_far_time_makes_only_its_row_errant(column: str, transform: str | None) -> None:
     times = {"at": pa.array([0, 1, 2], pa.timestamp("ms", "UTC")), column: _FAR[column]}
     batch = pa.RecordBatch.from_pydict({"id": pa.array([1, 2, 3]), **times})
     columns = RowColumns(batch.schema)

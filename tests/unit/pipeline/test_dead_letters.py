@@ -177,7 +177,7 @@ def test_a_sources_dead_letter_is_what_its_converters_make_of_the_record() -> No
     ("value", "schema", "stored", "encoding"),
     [({"a": "text"}, s.INT64, b'{"a":"text"}', b"json"), ({1, 2}, None, b"{1, 2}", b"text")],
 )
-def test_what_no_converter_writes_is_json_else_text(value: Any, schema: Any, stored: bytes, encoding: bytes) -> None:
+def test_unconverted_value_is_stored_as_json_or_text(value: Any, schema: Any, stored: bytes, encoding: bytes) -> None:
     record = SourceRecord({}, {}, "t", value, value_schema=schema)
     row = letters().of_source(errant(record), converters())
     assert row is not None

@@ -55,7 +55,7 @@ def test_other_topics_stay_apart() -> None:
     assert len(convert(polled(0, b"a"), polled(0, b"b", topic="u"))) == 2
 
 
-def test_what_a_partition_s_rows_do_not_have_is_null_among_those_that_do() -> None:
+def test_column_missing_in_a_partition_is_null_in_joined_rows() -> None:
     (piece,) = convert(polled(0, b"a"), polled(1, b"b", keys=True), polled(None, b"c"))
     assert piece.batch.to_pydict() == {
         "key": [None, b"b", None],

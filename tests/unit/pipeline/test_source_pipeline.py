@@ -83,7 +83,7 @@ def test_order_holds_between_rows_and_batches() -> None:
     ]
 
 
-def test_a_batch_without_records_moves_the_offset_behind_what_came_before_whatever_transforms() -> None:
+def test_empty_batch_moves_the_offset_behind_earlier_records_with_any_transform() -> None:
     moves, later = batch(position=10), SourceBatch({"filename": "g"}, {"position": 1}, "u", pa.array([], pa.string()))
     for tested in (pipeline(), pipeline(transforms="up", transforms_up_type="Upper")):
         converted = tested.convert([batch("a"), moves, later, record("b", 11)])
@@ -132,7 +132,7 @@ def test_a_poll_of_dropped_records_still_moves_the_offset() -> None:
     assert pipeline().convert([]) == []
 
 
-def test_a_source_partition_is_the_same_whatever_the_order_of_its_fields_and_of_another_type_another_one() -> None:
+def test_source_partition_ignores_the_order_of_its_fields_but_not_their_types() -> None:
     ab, ba = {"a": 1, "b": 2}, {"b": 2, "a": 1}
     places = [(ab, 5), (ba, 6), (ab, 7), ({"id": 1}, 8), ({"id": True}, 9)]
     records = [SourceRecord(partition, {"position": at}, "t", "v") for partition, at in places]
@@ -213,7 +213,7 @@ def test_predicates_choose_and_negate() -> None:
     assert converted.batch.column("value").to_pylist() == [b'"ab"', b'"ABC"']
 
 
-def test_what_a_task_has_written_itself_moves_offsets_in_its_place_and_is_one_batch() -> None:
+def test_own_writes_move_offsets_in_place_and_form_one_batch() -> None:
     written = [Written({"p": n}, {"o": n}, f"t{n}", 10, 99) for n in range(2)]
     before, both, behind = pipeline().convert([record("a"), *written, record("b", 2)])
     assert (before.records, before.written, behind.records, behind.written) == (1, None, 1, None)

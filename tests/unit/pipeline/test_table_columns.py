@@ -99,6 +99,6 @@ def test_a_tombstone_is_an_errant_as_before() -> None:
         (pa.array([1]), pa.string()),
     ],
 )
-def test_what_a_row_would_be_asked_about_goes_by_rows(values: pa.Array, kind: Any) -> None:
+def test_column_with_per_row_decisions_is_written_by_rows(values: pa.Array, kind: Any) -> None:
     structs = pa.StructArray.from_arrays([values], names=["x"])
     assert table_columns(structs, pa.schema([("x", kind)])) is None

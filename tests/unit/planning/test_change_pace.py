@@ -63,7 +63,7 @@ def test_the_last_of_a_run_waits_a_moment_only() -> None:
     assert pace.due_ms(last, 120) == 100 + QUIET_MS  # looked at again: nothing new
 
 
-def test_what_another_rebalance_dealt_out_counts_no_more() -> None:
+def test_rebalance_that_dealt_out_the_change_resets_the_pace() -> None:
     pace = ChangePace()
     for now_ms in range(0, 100, 5):
         _ask(pace, now_ms)

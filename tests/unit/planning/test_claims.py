@@ -31,5 +31,5 @@ def test_every_beginning_has_of_each_connector_what_its_share_is(sizes: list[int
         assert abs(taken[f"c{number}"] - count * size / len(held)) <= 3
 
 
-def test_who_holds_nothing_holds_nothing() -> None:
+def test_empty_member_samples_to_an_empty_member() -> None:
     assert sampled({"m": WorkerMetadata("http://w/", 1)}) == {"m": WorkerMetadata("http://w/", 1)}

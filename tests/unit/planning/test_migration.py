@@ -81,7 +81,7 @@ def test_each_line_of_the_file_has_a_verdict(name: str, value: str, fate: Fate) 
     assert fates({name: value}) == {name: fate}
 
 
-def test_what_the_parser_refuses_and_what_is_missing_must_be_changed() -> None:
+def test_invalid_and_missing_worker_settings_must_be_changed() -> None:
     refused = {"session.timeout.ms": ["no number"], "group.id": ["missing"]}
     assert fates({"session.timeout.ms": "x"}, refused) == dict.fromkeys(["session.timeout.ms", "group.id"], Fate.CHANGE)
 
@@ -110,7 +110,7 @@ def test_a_java_transformation_of_a_python_connector_makes_its_chain_mixed() -> 
 
 
 @pytest.mark.parametrize("more", [{"connectrt.runtime": "java"}, {"connector.plugin.version": "3.7.0"}])
-def test_a_name_that_exists_twice_runs_in_python_unless_the_configuration_says_otherwise(more: dict[str, str]) -> None:
+def test_name_that_exists_twice_runs_in_python_unless_configured_otherwise(more: dict[str, str]) -> None:
     assert verdict({"connector.class": FILE_SOURCE}).runtime == "python"
     assert verdict({"connector.class": FILE_SOURCE, **more}).runtime == "java"
 
@@ -133,7 +133,7 @@ def test_another_implementation_of_a_java_class_is_no_partner_of_java_workers() 
         ("consumer.override.interceptor.classes", "com.acme.Spy", Fate.IGNORED),
     ],
 )
-def test_what_would_not_be_honoured_is_said(setting: str, value: str, fate: Fate) -> None:
+def test_setting_that_would_not_be_honoured_is_reported(setting: str, value: str, fate: Fate) -> None:
     found = verdict({"connector.class": DEBEZIUM, setting: value})
     assert [(line.name, line.fate) for line in found.lines if line.fate is not Fate.SAME] == [(setting, fate)]
 

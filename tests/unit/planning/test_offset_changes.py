@@ -41,7 +41,7 @@ def test_a_sinks_numbers_may_be_texts_and_none_forgets() -> None:
         ((at()[0], {}), "either be null or contain the key 'kafka_offset'"),
     ],
 )
-def test_what_is_no_offset_of_a_sink_is_refused(pair: Any, words: str) -> None:
+def test_invalid_sink_offset_is_refused(pair: Any, words: str) -> None:
     with pytest.raises(BadRequestError, match=words):
         sink_offsets([pair])
 
@@ -67,7 +67,7 @@ def test_an_integer_that_java_has_no_type_for_is_refused_in_its_words(pair: Any,
     check_source_offsets([({"a": number}, None)])  # who stored it may forget it
 
 
-def test_a_lost_commit_is_made_up_only_where_the_group_stands_inside_of_what_the_table_holds() -> None:
+def test_lost_commit_is_made_up_only_within_the_offsets_of_the_table() -> None:
     held = {P0: (10, 20), P1: (10, 20)}
     assert caught_up(held, {P0: 15, P1: 20}) == {P0: 20}
     assert caught_up(held, {P0: 9, P1: 25}) == {}

@@ -43,7 +43,7 @@ def test_the_views_make_one_story_in_any_order() -> None:
     assert sentence(expected) == "generation 7 in 50 ms: w2:1 joined; 1 assignment moved (reason: why)"
 
 
-def test_what_is_given_up_and_not_taken_yet_is_said_so() -> None:
+def test_released_work_not_taken_yet_is_reported() -> None:
     details = merged([details_of(view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,))))])
     assert details["released"] == [{"connector": "a", "task": 1, "from": "w1:1"}]
     assert "1 revoked" in sentence(details)
@@ -62,7 +62,7 @@ def test_a_worker_that_was_out_for_a_while_joined_again() -> None:
     assert (found.joined, found.left) == (("w2:1",), ("w3:1",))
 
 
-def test_a_new_leader_knows_who_left_by_the_work_they_had_and_who_joined_by_their_claims() -> None:
+def test_new_leader_learns_leavers_from_their_work_and_joiners_from_their_claims() -> None:
     found = members_of({"w1:1": "m1", "w2:1": "m2"}, None, ["w1:1", "w9:1"], ["w2:1"])
     assert (found.joined, found.left) == (("w2:1",), ("w9:1",))
     assert members_of({"w1:1": "m1"}, None, [], None).joined is None

@@ -104,7 +104,7 @@ def test_a_restart_and_a_changed_connector_configuration_change_a_tasks_key() ->
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
-def test_a_set_committed_again_is_started_again_where_its_fencing_shuts_out_the_one_before(exactly_once: bool) -> None:
+def test_repeated_commit_restarts_tasks_where_its_fencing_shuts_out_the_former(exactly_once: bool) -> None:
     held, again = ConnectorsAndTasks((), (A0,)), replace(SNAPSHOT, generations={"a": 8})
     before, after = (
         wanted_tasks(held, state, NONE, exactly_once=exactly_once)[A0].key
@@ -113,7 +113,7 @@ def test_a_set_committed_again_is_started_again_where_its_fencing_shuts_out_the_
     assert (after != before) is exactly_once
 
 
-def test_what_is_reported_after_a_stop_tells_why_it_stopped() -> None:
+def test_status_after_a_stop_tells_why_it_stopped() -> None:
     held = ConnectorsAndTasks((), (A0,))
     want = wanted_tasks(held, SNAPSHOT, NONE)[A0]
     restarted = wanted_tasks(held, SNAPSHOT, NONE.plus(A0))[A0]
@@ -135,7 +135,7 @@ def test_a_connector_that_stays_here_is_never_unassigned_in_between() -> None:
     assert status_after_stop(A0, wanted_tasks(held, applied, NONE)[A0], task, applied) is State.UNASSIGNED
 
 
-def test_an_unsynced_incremental_worker_comes_back_sooner_each_time_it_may_wait_longer() -> None:
+def test_unsynced_incremental_worker_returns_sooner_each_time_it_may_wait_longer() -> None:
     waits = [sync_backoff_ms(attempt, True, 300_000, 300_000) for attempt in range(5)]
     assert waits == [6_000, 7_500, 10_000, 15_000, 30_000]
     assert sync_backoff_ms(0, False, 300_000, 120_000) == 120_000

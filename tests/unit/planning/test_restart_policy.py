@@ -51,7 +51,7 @@ def test_a_budget_that_is_spent_ends_it_and_says_so() -> None:
     assert verdict.stopped == "4 restarts within 60000 ms did not help"
 
 
-def test_what_is_older_than_the_window_counts_no_more() -> None:
+def test_failures_older_than_the_window_do_not_count() -> None:
     verdict = decide_restart(POLICY, failures(0, 10, 20, 30, 60_025))
     assert (verdict.attempt, verdict.at_ms) == (2, 60_025 + 200)
 

@@ -69,7 +69,7 @@ def test_task_configs_lost_to_compaction() -> None:
     assert finding.repair == ()
 
 
-def test_tasks_that_compaction_put_behind_their_commit_are_mended_by_writing_them_again() -> None:
+def test_tasks_compacted_behind_their_commit_are_repaired_by_rewriting_them() -> None:
     broken = (connector(), commit(2), task(0), task(1))
     finding = found(*broken)["tasks-without-commit"]
     assert [key for key, _ in finding.repair] == [b"task-a-0", b"task-a-1", b"commit-a"]
@@ -78,7 +78,7 @@ def test_tasks_that_compaction_put_behind_their_commit_are_mended_by_writing_the
     assert record_findings(Stored(NAMES, mended, (), ())) == []
 
 
-def test_a_commit_that_the_connector_overtook_is_written_again_before_compaction_loses_it() -> None:
+def test_overtaken_commit_is_rewritten_before_compaction_loses_it() -> None:
     overtaken = (*HEALTHY, connector())
     finding = found(*overtaken)["overtaken-commit"]
     assert [key for key, _ in finding.repair] == [b"task-a-0", b"task-a-1", b"commit-a"]
@@ -97,7 +97,7 @@ def test_task_count_records_matter_with_exactly_once_only() -> None:
     assert found(*HEALTHY) == {}
 
 
-def test_what_a_deleted_connector_left() -> None:
+def test_leftovers_of_a_deleted_connector_are_found() -> None:
     left = found(
         *HEALTHY,
         ("connector-a", None),

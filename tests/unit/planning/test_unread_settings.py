@@ -73,7 +73,7 @@ def test_names_that_users_choose_and_client_settings_are_left_alone() -> None:
     assert unread_settings(config, DECLARED, declares_all=True) == []
 
 
-def test_the_dead_letter_queue_of_a_source_options_and_settings_of_both_clusters_are_read() -> None:
+def test_queue_of_a_source_options_and_settings_of_both_clusters_are_read() -> None:
     read = {
         "dlt.config.sources.crm.token": "t",
         "lakeflow.option.token": "t",

@@ -61,7 +61,7 @@ def test_it_says_what_a_whole_look_would_say() -> None:
             assert wanted.tasks == wanted_tasks(held, snapshot, restarts, exactly_once=bool(seed % 2))
 
 
-def test_what_is_held_elsewhere_changes_nothing_here() -> None:
+def test_change_of_work_held_elsewhere_changes_nothing_here() -> None:
     topic, restarts, held = _Topic(1), Restarts({}), ConnectorsAndTasks(("a",), (ConnectorTaskId("a", 0),))
     topic.write("a")
     before = WantedWork().now(held, topic.fold.snapshot(), restarts)

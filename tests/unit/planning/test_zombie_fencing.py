@@ -19,7 +19,9 @@ from spark_connect_rt.topics.config_state import ClusterConfigState
         (True, 4, 0, Need.FENCE, 4),  # stopped: before its offsets are altered
     ],
 )
-def test_what_the_leader_does(pending: bool, record: int | None, tasks: int, need: Need, zombies: int) -> None:
+def test_fencing_plan_follows_task_counts(
+    pending: bool, record: int | None, tasks: int, need: Need, zombies: int
+) -> None:
     snapshot = ClusterConfigState(
         task_counts={"a": tasks},
         task_count_records={} if record is None else {"a": record},

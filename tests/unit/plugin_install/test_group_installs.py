@@ -169,7 +169,7 @@ def test_a_worker_that_cannot_says_so_and_tries_again(group: Group, tmp_path: Pa
     assert not (group.folder("b") / "one-1.0").exists()
 
 
-def test_what_fails_here_is_not_recorded_for_others(group: Group, tmp_path: Path) -> None:
+def test_failed_install_is_not_recorded_for_others(group: Group, tmp_path: Path) -> None:
     a, b = group.worker("a"), group.worker("b")
     with pytest.raises(ConnectError):
         a.install(WantedPlugin(str(tmp_path / "gone-1.0.zip")), "ann")

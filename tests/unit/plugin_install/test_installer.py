@@ -75,7 +75,7 @@ def test_several_versions_side_by_side_and_none_twice(tmp_path: Path, folder: Pl
         (lambda path: WantedPlugin(str(empty(path))), BadRequestError),
     ],
 )
-def test_whatever_is_wrong_changes_nothing(
+def test_failed_install_changes_nothing(
     tmp_path: Path, folder: PluginFolder, wanted: Callable[[Path], WantedPlugin], error: type[Exception]
 ) -> None:
     archive = plugin_zip(tmp_path / "one-1.0.zip")
@@ -114,7 +114,7 @@ def test_a_way_around_the_list_of_allowed_folders(tmp_path: Path, folder: Plugin
     assert left(folder) == ["one-1.0"]
 
 
-def test_what_a_killed_process_left_goes_with_the_next_change(tmp_path: Path, folder: PluginFolder) -> None:
+def test_leftovers_of_a_killed_process_are_removed_by_the_next_change(tmp_path: Path, folder: PluginFolder) -> None:
     (folder.path / ".staging-x" / "content").mkdir(parents=True)
     (folder.path / ".removed-1-y").mkdir()
     installer(folder).install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "t")

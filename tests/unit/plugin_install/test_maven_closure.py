@@ -131,7 +131,7 @@ def test_the_strongest_checksum_decides(repository: Repository, out: Path) -> No
         copy_closure("g:wanted:1", out, LIMIT)
 
 
-def test_what_no_repository_vouches_for_is_refused(repository: Repository, out: Path) -> None:
+def test_artifact_without_a_checksum_is_refused(repository: Repository, out: Path) -> None:
     repository.artifact("wanted", GOOD)
     with pytest.raises(NotFetchedError, match=r"no repository has a checksum"):
         copy_closure("g:wanted:1", out, LIMIT)
@@ -149,7 +149,7 @@ def test_all_jars_together_are_held_to_the_limit(repository: Repository, out: Pa
     assert copy_closure("g:wanted:1", out, 2 * len(GOOD))[0] == "1"
 
 
-def test_what_cannot_be_resolved_or_fetched_is_named(
+def test_unresolved_or_unfetched_artifact_is_named(
     repository: Repository, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.artifact("other", OSError("the connection was cut"), sha1=sha("sha1"))

@@ -17,7 +17,7 @@ Would install 2 packages
 """
 
 
-def test_what_uv_would_install_is_read() -> None:
+def test_packages_that_uv_would_install_are_read() -> None:
     assert missing_of_uv(UV) == ["new-orders @ file:///drop/new_orders-1.0-py3-none-any.whl", "tomli==2.0.1"]
     assert missing_of_uv("Audited 1 package in 1ms") == []
 

@@ -53,7 +53,7 @@ def test_a_text_is_a_coordinate_an_archive_or_a_requirement(text: str, expected:
         ("--index-url=x", "not a valid source"),
     ],
 )
-def test_what_is_none_of_them_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_invalid_source_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(BadRequestError, match=why):
         parse_source(text)
 
@@ -100,7 +100,7 @@ def test_a_name_that_leads_elsewhere_makes_no_folder(name: str) -> None:
         folder_name(name, "")
 
 
-def test_what_connect_provides_stays_out_but_never_what_was_asked_for() -> None:
+def test_jars_that_connect_provides_are_left_out_unless_requested() -> None:
     jars = [
         "connect-api-4.1.1.jar",
         "connect-json-4.1.1.jar",

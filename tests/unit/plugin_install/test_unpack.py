@@ -68,7 +68,7 @@ def test_more_bytes_than_allowed_are_not_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tgz", "a.jar"])
-def test_what_is_no_archive(tmp_path: Path, name: str) -> None:
+def test_invalid_archive_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"<html>Not found</html>")
     with pytest.raises(BadRequestError, match=r"cannot be unpacked|is not a valid jar"):
         unpack(tmp_path / name, tmp_path / "out", LIMIT_BYTES)

@@ -95,9 +95,7 @@ def test_known_names_are_found_while_a_jvm_looks(plugins: Plugins, runtime: Slow
     assert plugins.find("HiddenB").java_class == HIDDEN["b"]
 
 
-def test_what_an_older_search_finds_does_not_count_any_more(
-    plugins: Plugins, runtime: SlowRuntime, tmp_path: Path
-) -> None:
+def test_result_of_an_older_search_is_dropped(plugins: Plugins, runtime: SlowRuntime, tmp_path: Path) -> None:
     searching(plugins, runtime)
     (tmp_path / "b" / "orders.jar").unlink()
     (tmp_path / "b").rmdir()

@@ -67,5 +67,5 @@ def test_a_plugin_of_a_folder_is_described_again_when_its_file_changes(tmp_path:
     assert found["deep.orders:Orders"].description == "Reads orders and their lines."
 
 
-def test_what_is_not_there_has_no_description() -> None:
+def test_missing_class_has_no_description() -> None:
     assert description_of("no.such.module:Class") == description_of("no-module") == ""

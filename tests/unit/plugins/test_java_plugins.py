@@ -68,7 +68,7 @@ def registry(folder: Path, runtime: Runtime) -> Plugins:
     return Plugins(BUNDLED, lambda: discover([str(folder)], with_environment=False, java=runtime))
 
 
-def test_a_folder_of_jars_and_an_uber_jar_are_found_without_a_jvm_beside_a_python_plug_in(tmp_path: Path) -> None:
+def test_jar_folder_and_uber_jar_are_found_without_a_jvm_next_to_a_python_plugin(tmp_path: Path) -> None:
     jar(tmp_path / "orders-2.1" / "lib" / "orders.jar", {SOURCE: ORDERS})
     jar(tmp_path / "labels.jar", {"org.apache.kafka.connect.transforms.Transformation": "com.example.Label$Key"})
     (tmp_path / "mine").mkdir()
@@ -158,7 +158,7 @@ def test_a_transformation_that_two_connectors_bring_is_no_problem(
         (lambda path: jar(path, {SOURCE: ORDERS}, classes=False), "none of the jars there contains its class"),
     ],
 )
-def test_what_cannot_be_used_is_said_and_harms_no_other(tmp_path: Path, make: Any, why: str) -> None:
+def test_unusable_jar_is_reported_and_harms_no_other(tmp_path: Path, make: Any, why: str) -> None:
     make(tmp_path / "bad.jar")
     jar(tmp_path / "good.jar", {SOURCE: "com.example.Good"})
     plugins = registry(tmp_path, Runtime())
@@ -184,7 +184,7 @@ def test_a_plugin_path_that_is_gone_is_a_problem_with_the_setting(tmp_path: Path
     ]
 
 
-def test_what_no_service_file_names_is_looked_for_when_a_name_is_unknown(tmp_path: Path) -> None:
+def test_unknown_name_starts_a_search_beyond_service_files(tmp_path: Path) -> None:
     jar(tmp_path / "orders.jar", {SOURCE: ORDERS})
     runtime = Runtime("hybrid_warn")
     runtime.scanned = [Scanned("source", ORDERS, "1.0"), Scanned("sink", "com.example.Hidden", "1.0")]

@@ -51,7 +51,7 @@ def jar(path: Path, content: str = "one") -> Path:
     return path
 
 
-def test_what_is_new_counts_when_two_looks_have_found_the_same(tmp_path: Path) -> None:
+def test_new_plugin_counts_when_two_polls_found_the_same(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     assert not watched.watch.look()
     new = jar(tmp_path / "mine" / "lib" / "mine.jar")
@@ -89,7 +89,7 @@ def test_changes_at_any_depth_and_ends_are_seen(tmp_path: Path) -> None:
     assert watched.settled() == 1
 
 
-def test_what_says_nothing_of_plugins_begins_no_search(tmp_path: Path) -> None:
+def test_files_without_plugins_start_no_search(tmp_path: Path) -> None:
     folder = make_folder(tmp_path / "stamps", stamp_plugin("stamps", "1.0"))
     (folder / "again").symlink_to(folder)  # leads back
     watched = Watched(tmp_path)

@@ -49,7 +49,7 @@ def test_a_folder_a_wheel_and_a_venv_each_have_their_own_copy_of_a_dependency(tm
     assert "dep" not in sys.modules
 
 
-def test_what_a_plugin_imports_late_is_its_own_too(tmp_path: Path) -> None:
+def test_late_import_of_a_plugin_is_its_own(tmp_path: Path) -> None:
     late = """
 import importlib
 from importlib import import_module

@@ -38,7 +38,7 @@ def test_nothing_and_latest_accept_every_version(text: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["[1.0", "[a,b]", "[1.0,2.0]x", "[1,2,3]"])
-def test_what_is_no_range_is_refused_by_name(text: str) -> None:
+def test_invalid_version_range_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadConfigError) as refused:
         requirement(text, "connector.plugin.version")
     assert list(refused.value.problems) == ["connector.plugin.version"]

@@ -29,7 +29,7 @@ def test_listeners_are_given_each_change_until_they_are_forgotten() -> None:
     assert came == [{"a": "INFO"}, {"a": "DEBUG"}]
 
 
-def test_what_is_put_for_a_logger_is_put_for_javas_of_that_name() -> None:
+def test_logger_level_also_applies_to_the_java_logger_of_that_name() -> None:
     levels = JavaLogLevels()
     loggers = PythonLoggers(levels)
     loggers.set_level("io.debezium.connector", "DEBUG", 5)

@@ -153,7 +153,7 @@ def test_lines_of_a_connector_are_its_own_and_its_tasks_by_level_and_behind_a_nu
     assert logs.lines("a", None, tail=0) == []
 
 
-def test_what_has_gone_is_forgotten_after_a_while() -> None:
+def test_old_lines_are_forgotten_after_a_while() -> None:
     now_s = [0.0]
     logs = TaskLogs(now_s=lambda: now_s[0])
     logs.add([A0], "executor", "h", [line("hello")])

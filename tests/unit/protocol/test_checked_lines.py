@@ -11,7 +11,7 @@ def written() -> bytes:
     return b"".join(encode_lines(HEADER, [encode_record(RECORD), {"x": 1}]))
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_lines_are_read() -> None:
     header, rows = decode_lines(written(), "k", 1)
     assert header == HEADER
     assert decode_record(rows[0]) == RECORD

@@ -117,7 +117,7 @@ def test_noise_is_a_data_error_or_a_value_and_never_another_error(blob: bytes, c
         (b"\x0e\x01u\x01", "says in 3 what is held"),
     ],
 )
-def test_what_a_member_cannot_mean_is_refused_in_words(blob: bytes, says: str) -> None:
+def test_impossible_claim_is_refused_with_the_reason(blob: bytes, says: str) -> None:
     with pytest.raises(DataError, match=says):
         decode_claim(blob)
 
@@ -130,7 +130,7 @@ def test_a_small_blob_that_inflates_to_a_gigabyte_is_refused(monkeypatch: pytest
         unpacked(varint(len(bomb) << 1 | 1) + bomb)
 
 
-def test_a_leaders_url_that_this_worker_does_not_have_is_missed_unless_another_round_follows() -> None:
+def test_unknown_leader_url_is_missed_unless_another_round_follows() -> None:
     sent = CompactAssignment(Assignment("leader", "http://h:1/", 5), url_known=True)
     with pytest.raises(DataError, match="leader's URL"):
         decode_compact(encode_compact(sent, 5), 5, "leader", None)

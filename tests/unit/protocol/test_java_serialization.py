@@ -23,7 +23,7 @@ def test_java_s_file_is_read_and_written_byte_for_byte() -> None:
 
 
 @given(st.dictionaries(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=8), max_size=40))
-def test_what_is_written_is_read_back(entries: dict[bytes | None, bytes | None]) -> None:
+def test_byte_map_survives_a_round_trip(entries: dict[bytes | None, bytes | None]) -> None:
     assert decode_byte_map(encode_byte_map(entries.items())) == entries
 
 

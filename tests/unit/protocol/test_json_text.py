@@ -38,7 +38,7 @@ def test_containers_are_compact_and_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("bad", [b"", b"{", b"\xff", b'{"a":NaN}', b'"\n"', b"[" * 100_000])
-def test_what_is_not_json_is_a_data_error(bad: bytes) -> None:
+def test_invalid_json_raises_data_error(bad: bytes) -> None:
     with pytest.raises(DataError):
         decode_json(bad)
 
@@ -48,7 +48,7 @@ def test_text_after_the_first_value_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("bad", [{1: 2}, object(), "\ud800", {"a": {1, 2}}])
-def test_what_json_cannot_hold_is_refused(bad: object) -> None:
+def test_value_without_a_json_form_is_refused(bad: object) -> None:
     with pytest.raises(DataError):
         encode_json(bad)
 

@@ -36,7 +36,7 @@ def test_keys_that_are_not_name_and_map_are_refused(key: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("bad", [2**63, -(2**63) - 1, "\ud800"])
-def test_what_no_message_can_carry_is_no_offset(bad: object) -> None:
+def test_offset_that_no_message_can_carry_is_refused(bad: object) -> None:
     with pytest.raises(DataError):
         records.encode_value({"n": bad})
     assert (

@@ -17,7 +17,7 @@ BACKUP = StoreBackup(
 )
 
 
-def test_what_is_backed_up_is_restored() -> None:
+def test_backup_survives_a_round_trip() -> None:
     assert decode_backup(b"".join(encode_backup(BACKUP))) == BACKUP
 
 

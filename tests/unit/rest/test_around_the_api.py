@@ -122,7 +122,7 @@ def test_only_known_users_come_in_and_workers_among_themselves(tmp_path: Path) -
         assert ask(app, method, path, b"[]").status_code != 401, path
 
 
-def test_who_logged_in_is_the_user_of_the_request_but_not_where_no_password_was_compared(tmp_path: Path) -> None:
+def test_logged_in_user_is_known_only_where_a_password_was_compared(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

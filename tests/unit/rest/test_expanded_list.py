@@ -59,7 +59,7 @@ def test_the_list_follows_a_connector_through_its_life(workers: Workers) -> None
     workers.cluster.until(lambda: workers.ask("w1", "GET", ALL).json().keys() == {"b"})
 
 
-def test_what_did_not_change_is_not_made_again(workers: Workers) -> None:
+def test_unchanged_rows_are_not_rendered_again(workers: Workers) -> None:
     herder = workers.cluster.workers["w1"].herder
     for name in ("a", "b"):
         assert workers.ask("w1", "POST", "/connectors", {"name": name, "config": source()}).status_code == 201

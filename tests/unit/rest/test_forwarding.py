@@ -110,7 +110,7 @@ def refusal(status: int, message: str) -> PeerAnswer:
     "first",
     [refusal(409, CONFLICT), refusal(409, STALE), refusal(409, NO_LEADER), UnreachableError("connection refused")],
 )
-def test_what_is_impossible_for_the_moment_is_asked_again_until_it_is_not(first: PeerAnswer | Exception) -> None:
+def test_temporary_refusal_is_asked_again_until_it_succeeds(first: PeerAnswer | Exception) -> None:
     answer, peers = follower([first, PeerAnswer(204, b"")], "DELETE", "/connectors/a")
     assert (answer.status_code, len(peers.asked)) == (204, 2)
 
@@ -123,7 +123,7 @@ def test_when_the_limit_comes_first_the_last_refusal_is_the_answer(last: PeerAns
 
 
 @pytest.mark.parametrize("final", [refusal(409, "Connector a already exists"), RetriableError("it broke midway")])
-def test_what_will_not_change_or_may_have_had_an_effect_is_asked_once(final: PeerAnswer | Exception) -> None:
+def test_permanent_or_uncertain_failure_is_asked_once(final: PeerAnswer | Exception) -> None:
     _, peers = follower([final, PeerAnswer(204, b"")], "DELETE", "/connectors/a")
     assert len(peers.asked) == 1
 

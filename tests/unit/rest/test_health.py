@@ -30,7 +30,7 @@ def test_health_live_and_ready(health: Health, statuses: tuple[int, int, int], r
         assert (answer.json()["status"] == "healthy") is (answer.status_code == 200)
 
 
-def test_what_is_wrong_for_some_connectors_only_stands_behind_javas_words() -> None:
+def test_note_about_some_connectors_follows_the_java_message() -> None:
     herder = FakeHerder()
     herder.health = lambda: Health("healthy", "ticks", note="The JVM is away.")  # type: ignore[method-assign]
     answer = TestClient(create_app(herder)).get("/health")

@@ -115,7 +115,7 @@ def test_during_a_rebalance_every_read_answers_and_writes_wait_for_its_end(worke
     assert [answer.result(15).status_code for answer in waiting] == [201, 201, 204]
 
 
-def test_what_one_worker_answered_every_other_one_knows(workers: Workers) -> None:
+def test_write_answered_by_a_worker_is_known_to_every_other_worker(workers: Workers) -> None:
     leader, follower = workers.named(leads=True), workers.named(leads=False)
     log = workers.cluster.workers[follower].herder._deps.config_store._log
     assert isinstance(log, MemoryCompactedLog)

@@ -34,7 +34,7 @@ def test_no_such_connector(rest: Asked, path: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=x", "sort=1", "type=both", "offset=-1", "limit=0"])
-def test_what_is_no_page(rest: Asked, query: str) -> None:
+def test_invalid_page_number_is_rejected(rest: Asked, query: str) -> None:
     assert rest("GET", f"/admin/overview?{query}").status_code == 400
 
 

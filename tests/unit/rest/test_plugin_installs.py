@@ -87,7 +87,7 @@ def test_refusals_have_their_status() -> None:
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/admin/plugins"), ("DELETE", "/admin/plugins/one/1.0")])
 @pytest.mark.parametrize("mode", ["deny", "loopback"])  # the test's client asks for the host "h"
-def test_who_may_not_is_sent_away_with_the_setting(method: str, path: str, mode: str) -> None:
+def test_forbidden_install_names_the_setting(method: str, path: str, mode: str) -> None:
     installs = FakeInstalls()
     answer = asked(installs, method, path, {"source": "g:one:1.0"}, mode)
     assert (answer.status_code, answer.json()["code"]) == (403, "CRT-1160")

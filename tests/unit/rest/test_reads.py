@@ -45,7 +45,7 @@ def test_connectors_come_in_the_order_java_was_seen_to_list_them(
     assert rest("GET", "/connectors").json() == order
 
 
-def test_who_asks_right_after_a_write_sees_what_it_led_to(
+def test_read_right_after_a_write_sees_its_result(
     rest: Asked, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     status = herder.connector_status("src")
@@ -66,7 +66,7 @@ def test_who_asks_right_after_a_write_sees_what_it_led_to(
         assert rest(method, f"/connectors/src{path}").status_code == code
 
 
-def test_what_nobody_reports_is_answered_all_the_same(
+def test_status_without_a_report_is_answered_after_a_wait(
     rest: Asked, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = replace(herder.connector_status("src"), connector=InstanceState("UNASSIGNED", ""))
@@ -149,7 +149,7 @@ def test_offsets_print_as_hash_maps(rest: Asked, herder: FakeHerder) -> None:
         ("/connectors/src/tasks/7/status", "No status found for task src-7"),
     ],
 )
-def test_what_is_not_there_is_404(rest: Asked, path: str, message: str) -> None:
+def test_missing_resource_is_404(rest: Asked, path: str, message: str) -> None:
     answer = rest("GET", path)
     assert answer.status_code == 404
     assert answer.text.startswith(f'{{"error_code":404,"message":"{message}","code":"CRT-1020"')
@@ -255,9 +255,7 @@ def test_empty_segments_are_no_path(rest: Asked) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/config", "/status", "/tasks", "/tasks/0/status"])
-def test_what_another_worker_just_answered_is_read_before_this_one_says_404(
-    herder: FakeHerder, rest: Asked, path: str
-) -> None:
+def test_another_workers_write_is_read_before_404(herder: FakeHerder, rest: Asked, path: str) -> None:
     info = herder.infos.pop("src")
 
     def catch_up(request: Request[Any]) -> Future[Any]:

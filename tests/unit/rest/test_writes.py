@@ -68,7 +68,7 @@ def test_create(rest: Asked, herder: FakeHerder) -> None:
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/vnd.api+json", "*/*", ""]
 )
-def test_what_a_strangers_page_can_send_is_refused(rest: Asked, herder: FakeHerder, content_type: str) -> None:
+def test_cross_site_content_types_are_refused(rest: Asked, herder: FakeHerder, content_type: str) -> None:
     for method, path, body in (
         ("POST", "/connectors", CREATE),
         ("PUT", "/connectors/src/config", b"{}"),
@@ -178,7 +178,7 @@ def test_put_config_creates_or_replaces(rest: Asked, herder: FakeHerder) -> None
         ("PUT", "/connectors/src/fence", 204, FenceZombies("src")),
     ],
 )
-def test_what_answers_without_a_body(
+def test_writes_without_a_body_in_the_answer(
     rest: Asked, herder: FakeHerder, method: str, path: str, status: int, wanted: Request[Any]
 ) -> None:
     body = b'[{"a":"1"}]' if path.endswith("/tasks") else None

@@ -262,7 +262,7 @@ def test_too_many_tasks_fail_the_connector(cluster: InProcessCluster) -> None:
     )
 
 
-def test_task_configs_that_cannot_be_made_are_tried_again_and_status_and_story_say_why(
+def test_failed_task_configs_are_retried_and_status_and_events_say_why(
     cluster: InProcessCluster,
 ) -> None:
     worker = cluster.add_worker()

@@ -18,7 +18,7 @@ def spoken(cluster: InProcessCluster) -> str:
     return lines[-1].partition("(")[2].partition(")")[0]
 
 
-def test_a_java_worker_that_joins_makes_the_group_javas_and_its_leaving_makes_it_ours_again() -> None:
+def test_joining_java_worker_switches_the_group_to_java_until_it_leaves() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT) as cluster:
         cluster.add_worker("w1")

@@ -52,7 +52,7 @@ def _queued(cluster: InProcessCluster, count: int) -> None:
     cluster.until(lambda: len(queue.waiting()) == count)
 
 
-def test_what_waits_for_a_write_shares_the_next_one(cluster: InProcessCluster) -> None:
+def test_creations_waiting_for_a_write_share_the_next_write(cluster: InProcessCluster) -> None:
     writes = Writes(cluster.config_topic)
     cluster.config_topic.stall(True)
     first = _create(cluster, "first")

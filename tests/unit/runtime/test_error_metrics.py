@@ -177,7 +177,7 @@ def test_the_record_that_fails_a_task_is_counted_and_not_as_skipped(cluster: InP
     wait_for(cluster, failures=1, errors=1, logged=1, letters=1)
 
 
-def test_what_a_task_gives_up_itself_is_a_failure_and_neither_error_nor_skipped(cluster: InProcessCluster) -> None:
+def test_tolerated_report_of_a_sink_counts_as_failure_only(cluster: InProcessCluster) -> None:
     """As Java's executeFailed: only beyond the tolerance it is an error."""
     cluster.write("in", ["odd", "even", "bad"])
     create(cluster, "s", {**SINK, "connector.class": "ReportingSink"})
@@ -185,7 +185,7 @@ def test_what_a_task_gives_up_itself_is_a_failure_and_neither_error_nor_skipped(
     wait_for(cluster, failures=2, errors=1, skipped=1, logged=2, letters=2)
 
 
-def test_what_a_task_gives_up_beyond_the_tolerance_is_an_error(cluster: InProcessCluster) -> None:
+def test_report_beyond_the_tolerance_counts_as_an_error(cluster: InProcessCluster) -> None:
     cluster.write("in", ["odd"])
     create(cluster, "s", {**SINK, **NONE, "connector.class": "ReportingSink"})
     cluster.until(lambda: cluster.states("s").get("s-0") == "FAILED")

@@ -124,7 +124,7 @@ def test_a_task_that_cannot_be_fenced_has_failed_and_a_restart_tries_again(clust
     cluster.until(lambda: len(emitted(cluster)) == 60)
 
 
-def test_a_round_that_meets_the_fence_of_the_config_topic_records_once_the_group_was_asked(
+def test_fenced_round_records_once_the_group_was_asked(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = cluster.add_worker("w1")
@@ -164,7 +164,7 @@ def test_a_fenced_producer_fails_its_task_and_says_so(cluster: InProcessCluster)
     assert written == list(range(len(written)))
 
 
-def test_a_connectors_own_topic_is_written_in_the_transaction_and_the_workers_follows(
+def test_own_offset_topic_is_written_in_the_transaction_and_the_worker_topic_follows(
     cluster: InProcessCluster,
 ) -> None:
     cluster.add_worker("w1")

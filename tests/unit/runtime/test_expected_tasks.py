@@ -42,7 +42,7 @@ def test_a_task_comes_here_where_there_may_be_as_many_as_workers(
     assert comes_here(given, members) is comes
 
 
-def test_what_is_expected_is_what_the_launch_says_later() -> None:
+def test_expected_task_matches_its_later_launch() -> None:
     worker = worker_settings(WORKER)
     found = expected("o", StoredConfig(config()), 1, worker, CATALOG, resolve_nothing)
     launch = make_launch(

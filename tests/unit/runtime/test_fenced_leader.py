@@ -37,7 +37,7 @@ def test_every_worker_computes_the_same_offset_though_markers_take_some(prepared
     assert prepared.leader().views.events()
 
 
-def test_what_any_worker_may_write_is_never_fenced(prepared: InProcessCluster) -> None:
+def test_writes_open_to_any_worker_are_never_fenced(prepared: InProcessCluster) -> None:
     prepared.add_worker("w1")
     follower = prepared.add_worker("w2")
     create(prepared, "a", source(records=3))
@@ -46,7 +46,7 @@ def test_what_any_worker_may_write_is_never_fenced(prepared: InProcessCluster) -
     prepared.until(lambda: set(prepared.states("a").values()) == {"PAUSED"})
 
 
-def test_a_leader_that_was_shut_out_asks_the_group_first_and_then_carries_the_request_out(
+def test_fenced_leader_asks_the_group_first_and_then_carries_the_request_out(
     prepared: InProcessCluster,
 ) -> None:
     worker = prepared.add_worker("w1")
@@ -59,7 +59,7 @@ def test_a_leader_that_was_shut_out_asks_the_group_first_and_then_carries_the_re
     prepared.until(lambda: worker.running_tasks() == {"a-0"})
 
 
-def test_a_zombie_leaders_write_is_never_visible_and_its_request_is_told_the_new_leader(
+def test_write_of_a_zombie_leader_is_never_visible_and_its_request_is_redirected(
     prepared: InProcessCluster,
 ) -> None:
     zombie = prepared.add_worker("w1")

@@ -126,7 +126,7 @@ JAVAS_TIMES = {"connectrt.lost.work.delay.ms": "0"}
 OURS = {**SOON, "connectrt.lost.work.delay.ms": "0"}
 
 
-def test_who_is_behind_keeps_its_place_and_its_work_in_a_group_of_our_own() -> None:
+def test_worker_behind_keeps_place_and_work_in_a_group_of_our_own() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:
         behind = Behind(cluster)
@@ -138,7 +138,7 @@ def test_who_is_behind_keeps_its_place_and_its_work_in_a_group_of_our_own() -> N
         cluster.until_stable()
 
 
-def test_who_stays_behind_stops_its_work_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_that_stays_behind_stops_its_work_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     faults.clear()
     monkeypatch.setattr(adopting, "OWN_READ_BACKOFF_MS", 5)
     with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:

@@ -91,9 +91,7 @@ def test_a_worker_with_a_source_a_sink_and_a_failed_task(cluster: InProcessClust
     assert 'kafka_connect_connector_task_status{connector="bad",status="failed",task="0"} 1.0' in text
 
 
-def test_what_a_connector_measures_itself_is_shown_while_it_runs(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connector_metrics_are_shown_while_it_runs(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     own = part_of(PluginMetricKey("plugins", "tables", {"kind": "x"}).encode(), VALUE)
     start = MemorySource.start
 

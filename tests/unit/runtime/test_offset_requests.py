@@ -112,7 +112,9 @@ def test_a_reset_forgets_every_partition_and_may_be_repeated(cluster: InProcessC
         (15, "Failed to modify offsets for source connector a"),
     ],
 )
-def test_what_the_connector_refuses_is_not_written(cluster: InProcessCluster, position: int, words: str) -> None:
+def test_offsets_that_the_connector_refuses_are_not_written(
+    cluster: InProcessCluster, position: int, words: str
+) -> None:
     partition = stopped_source(cluster, "CarefulSource")
     with pytest.raises(ConnectError, match=words):
         cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [(partition, {"position": position})])))

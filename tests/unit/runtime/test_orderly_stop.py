@@ -56,7 +56,7 @@ def test_tasks_are_drained_and_their_offsets_committed_before_leave_group_is_sen
         faults.raises("a-1.poll", RuntimeError("enough"))
 
 
-def test_a_task_that_does_not_end_is_killed_at_the_limit_and_the_worker_leaves_all_the_same() -> None:
+def test_task_that_does_not_end_is_killed_at_the_limit_and_the_worker_leaves() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT, worker_config={"task.shutdown.graceful.timeout.ms": "50"}) as cluster:
         stays, goes = cluster.add_worker("w1"), cluster.add_worker("w2")

@@ -91,7 +91,7 @@ def test_tags_are_those_of_the_task_and_its_own_and_any_name_can_be_asked_for() 
     assert prometheus_name("plugins", "rows.read %-max") == "kafka_connect_plugins_rows_read___max"
 
 
-def test_what_something_is_now_stands_until_something_else_is_said_and_is_said_once() -> None:
+def test_gauge_keeps_its_value_until_it_changes_and_is_sent_once() -> None:
     task = Hosted()
     task.metrics.gauge("open", 3)
     task.tell(now_ms=1_000)
@@ -106,7 +106,7 @@ def test_what_something_is_now_stands_until_something_else_is_said_and_is_said_o
     assert task.shown(4_000) == {}
 
 
-def test_what_a_task_counts_after_its_last_record_is_told_too() -> None:
+def test_counts_after_the_last_record_are_also_reported() -> None:
     task = Hosted()
     task.meter.moved("poll", 5)
     task.tell(now_ms=1_000)

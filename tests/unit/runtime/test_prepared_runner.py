@@ -92,7 +92,7 @@ def test_a_run_that_is_stopped_while_it_is_prepared_is_over_at_once_and_never_st
 
 
 @pytest.mark.parametrize("by_engine", [False, True])
-def test_what_cannot_be_prepared_or_started_has_failed_and_ended(story: Story, by_engine: bool) -> None:
+def test_task_that_cannot_be_prepared_or_started_has_failed_and_ended(story: Story, by_engine: bool) -> None:
     error = ConnectError("no leader")
     story.fault, story.engine.refuses = (None, error) if by_engine else (error, None)
     story.ready.set()

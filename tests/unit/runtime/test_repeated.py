@@ -17,7 +17,7 @@ def rounds(work: Callable[[], None]) -> Repeated:
     return Repeated("counter", work, lambda: 0.001, "nothing is counted")
 
 
-def test_what_a_round_raises_is_logged_and_the_next_one_follows(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_of_a_round_is_logged_and_the_next_round_follows(caplog: pytest.LogCaptureFixture) -> None:
     done: list[int] = []
 
     def work() -> None:

@@ -58,7 +58,7 @@ def test_a_flood_of_requests_waits_for_its_turn_and_all_are_served() -> None:
 
 
 @pytest.mark.parametrize("raised", [*NO_ERRORS, ValueError("x")], ids=repr)
-def test_whatever_a_call_raises_is_its_answer_and_its_thread_serves_the_next(raised: BaseException) -> None:
+def test_error_of_a_call_is_its_answer_and_its_thread_serves_the_next_call(raised: BaseException) -> None:
     threads = BriefThreads(MACHINE_THREADS, at_most=2)
 
     def fail() -> None:

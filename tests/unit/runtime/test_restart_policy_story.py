@@ -86,7 +86,7 @@ def test_the_worker_may_say_it_for_all() -> None:
         faults.clear()
 
 
-def test_what_a_config_provider_holds_counts(tmp_path: Path) -> None:
+def test_values_of_a_config_provider_set_the_restart_policy(tmp_path: Path) -> None:
     """The connector's settings and the worker's, and what is not there counts for nothing."""
     faults.clear()
     (tmp_path / "policy").write_text("is=backoff\nsoon=20\nlate=600000\n")

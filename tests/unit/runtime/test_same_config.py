@@ -93,7 +93,7 @@ def test_a_stop_of_what_is_stopped_is_no_write(cluster: InProcessCluster) -> Non
 
 
 @pytest.mark.parametrize(("own_group", "first_ms"), [(True, 0), (False, MIXED_REPAIR_PAUSE_MS)])
-def test_beside_java_workers_a_set_behind_which_its_connector_was_written_again_can_wait(
+def test_overtaken_task_configs_can_wait_in_a_group_with_java_workers(
     monkeypatch: pytest.MonkeyPatch, own_group: bool, first_ms: int
 ) -> None:
     snapshot = SimpleNamespace(

@@ -273,7 +273,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_
         assert [faults.calls[f"a-{number}.start"] for number in range(4)] == starts  # nothing moved, nothing ran twice
 
 
-def test_a_logger_level_for_the_cluster_reaches_every_worker_and_none_that_starts_later() -> None:
+def test_cluster_logger_level_reaches_every_worker_and_no_later_worker() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT) as cluster:
         first, second = cluster.add_worker("w1"), cluster.add_worker("w2")

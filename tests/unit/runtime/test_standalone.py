@@ -171,7 +171,7 @@ def test_a_restart_is_answered_when_it_is_done(herder: StandaloneHerder) -> None
             herder.submit(RestartConnector("none", include, False)).result(LIMIT_S)
 
 
-def test_what_only_workers_of_a_group_may_do_is_refused_in_java_s_words(herder: StandaloneHerder) -> None:
+def test_group_only_requests_are_refused_with_the_java_message(herder: StandaloneHerder) -> None:
     assert not herder.views.internal_key().required
     for refused, words in (
         (herder.submit(PutTaskConfigs("a", [])), NO_TASK_CONFIGS),

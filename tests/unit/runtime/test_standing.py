@@ -10,7 +10,7 @@ ALIVE, STOPPING, STOPPED = (RunningWork("key", False, life) for life in (Life.AL
 TASK, OTHER = ConnectorTaskId("a", 0), ConnectorTaskId("b", 0)
 
 
-def test_what_changed_stands_otherwise_and_nothing_else() -> None:
+def test_snapshot_changes_only_changed_work() -> None:
     first = NOTHING_HERE.changed({"a": ALIVE, "b": STOPPING}, {TASK: STOPPING, OTHER: ALIVE})
     assert (first.stopping_connectors, first.stopping_tasks) == (("b",), (TASK,))
     then = first.changed({"b": None, "c": ALIVE}, {TASK: STOPPED})
@@ -19,7 +19,7 @@ def test_what_changed_stands_otherwise_and_nothing_else() -> None:
     assert dict(first.connectors) == {"a": ALIVE, "b": STOPPING}, "who has it sees no change"
 
 
-def test_what_is_the_very_same_stays_the_same_mapping() -> None:
+def test_unchanged_work_keeps_the_same_mapping() -> None:
     first = NOTHING_HERE.changed({"a": ALIVE}, {TASK: ALIVE})
     assert first.changed({"a": ALIVE, "gone": None}, {TASK: ALIVE}) is first
     assert first.changed({"a": STOPPING}, {}).tasks is first.tasks

@@ -71,7 +71,7 @@ def test_beside_a_java_worker_nothing_changes_places_unless_asked_for() -> None:
         assert places(cluster) == before
 
 
-def test_what_workers_say_is_read_line_by_line() -> None:
+def test_load_answers_of_workers_are_read_line_by_line() -> None:
     worker = GroupWorker("h:1", "http://h:1/")
     lines = [["c", 0, 1.5, None, 2.0], ["c", "x", 1, 1, 1], ["c", 1], None, ["c", 2, 0, 7, None]]
     assert samples_of([WorkerAnswer(worker, lines), WorkerAnswer(GroupWorker("j:1", "http://j:1/"), None)]) == {

@@ -49,7 +49,7 @@ def test_a_connector_whose_code_blocks_when_a_task_starts_keeps_nobody_else_wait
         faults.clear()
 
 
-def test_a_task_that_waits_for_its_connector_starts_paused_when_it_is_paused_meanwhile() -> None:
+def test_task_paused_while_it_waits_for_its_connector_starts_paused() -> None:
     faults.clear()
     with InProcessCluster({"HangingSource": HangingSource}) as cluster:
         cluster.add_worker()

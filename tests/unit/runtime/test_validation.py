@@ -55,7 +55,7 @@ def found(infos: ConfigInfos, name: str) -> Any:
     return next(config.value for config in infos.configs if config.value is not None and config.value.name == name)
 
 
-def test_what_references_stand_for_is_never_shown(deps: HerderDependencies) -> None:
+def test_values_of_references_are_never_shown(deps: HerderDependencies) -> None:
     given = CONFIG | {"tasks.max": "${vault:count}", "topic": "${vault:topic}", "batch.size": "${vault:empty}"}
     infos = validated(deps, given)
     assert found(infos, "topic").value == "${vault:topic}"

@@ -244,7 +244,7 @@ IDS = [f"{call} of {config['connector.class'][6:]}: {type(wrong).__name__}" for 
 
 
 @pytest.mark.parametrize(("call", "config", "wrong", "outcome"), CASES, ids=IDS)
-def test_what_a_plugin_call_raises_or_answers_is_its_own_failure(
+def test_plugin_call_that_fails_or_answers_wrongly_fails_only_its_connector(
     cluster: InProcessCluster, call: str, config: Mapping[str, str], wrong: Any, outcome: str
 ) -> None:
     WRONG.clear()

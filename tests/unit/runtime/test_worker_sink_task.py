@@ -133,7 +133,7 @@ def test_assigned_partitions_are_read_from_their_committed_offsets(story: Story)
     assert story.group.subscribed == (("t",), None)
 
 
-def test_the_engine_knows_a_generation_before_what_was_assigned_in_it_where_that_is_asked_for(story: Story) -> None:
+def test_engine_learns_a_generation_before_its_assignment_where_requested(story: Story) -> None:
     asking = Story(reports_generation=True)
     for variant in (asking, story):
         variant.group.assign({P0: 5})
@@ -250,7 +250,7 @@ def test_a_commit_refused_for_a_while_is_tried_again_and_a_fenced_one_is_not(sto
     wait_until(lambda: story.membership.committed)
 
 
-def test_what_was_durable_of_a_lost_partition_is_not_committed(story: Story) -> None:
+def test_durable_offsets_of_a_lost_partition_are_not_committed(story: Story) -> None:
     story.group.assign({P0: 0, P1: 0})
     story.group.lose(P1)
     assert story.group.last.wait(5)

@@ -244,7 +244,7 @@ def test_a_sink_task_joins_its_group_when_it_runs_and_leaves_before_it_is_over()
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_waits_for_the_last_commit_is_done_before_the_run_is_over_and_only_behind_that_commit(
+def test_run_is_over_only_after_the_work_behind_its_last_commit(
     committed: bool,
 ) -> None:
     calls, membership = Calls(), FakeMembership()

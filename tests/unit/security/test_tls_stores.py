@@ -97,7 +97,7 @@ def test_a_key_stores_issuers_are_not_trusted_for_it(name: str, own: dict[str, s
         (key("root.pem", type="PEM"), "ssl.keystore.location", "contains no private key"),
     ],
 )
-def test_what_is_wrong_is_said_under_the_settings_name(properties: dict[str, str], setting: str, told: str) -> None:
+def test_invalid_store_is_reported_under_its_setting(properties: dict[str, str], setting: str, told: str) -> None:
     with pytest.raises(BadConfigError, match=told) as caught:
         tls_settings(properties)
     assert list(caught.value.problems) == [setting]
@@ -142,7 +142,7 @@ def test_a_carried_store_needs_no_file(name: str) -> None:
     assert tls_settings(carried)["ssl.ca.pem"] == tls_settings(properties)["ssl.ca.pem"]
 
 
-def test_what_cannot_be_read_here_is_left_to_who_opens_it() -> None:
+def test_unreadable_store_is_left_to_its_opener() -> None:
     properties = trust("none.jks") | {"ssl.keystore.location": "${file:/s:keys}"}
     assert carry_stores(properties) == properties
 

@@ -128,7 +128,7 @@ def test_a_second_half_is_refused_and_changes_nothing(channel: ControlChannel, o
     half.client.close()
 
 
-def test_what_cannot_be_said_fails_who_wants_to_say_it(channel: ControlChannel, owner: Owner) -> None:
+def test_unencodable_message_fails_its_sender(channel: ControlChannel, owner: Owner) -> None:
     half = Half(channel, owner, "reader")
     for value in (2**64, "\ud800", object()):
         with pytest.raises(TypeError):

@@ -100,7 +100,7 @@ class Tap:
             target.shutdown(socket.SHUT_WR)
 
 
-def test_who_reads_along_sees_neither_token_nor_secret(channel: ControlChannel, owner: Slice) -> None:
+def test_eavesdropper_sees_neither_token_nor_secret(channel: ControlChannel, owner: Slice) -> None:
     tap, heard = Tap(channel.address), list[Message]()
     through = SliceTicket(1, TOKEN, tap.address, SESSION_MS, "m:f", channel.certificate)
     client = ControlClient(through, "reader", lambda why: None)
@@ -123,7 +123,7 @@ def test_a_half_says_nothing_to_another_driver(channel: ControlChannel, owner: S
     assert owner.halves == {}
 
 
-def test_what_is_not_encrypted_is_nobodys_hello(channel: ControlChannel, owner: Slice) -> None:
+def test_unencrypted_hello_is_ignored(channel: ControlChannel, owner: Slice) -> None:
     with connect(channel.address) as sock, contextlib.suppress(ConnectionResetError):
         sock.sendall(encode_message(HELLO))
         while sock.recv(100):
@@ -152,7 +152,7 @@ def test_those_who_wait_are_bounded_and_who_comes_last_gets_in(
         sock.close()
 
 
-def test_who_drips_is_cut_off_in_time(channel: ControlChannel, owner: Slice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_hello_is_closed_in_time(channel: ControlChannel, owner: Slice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_door, "HELLO_TIMEOUT_S", 0.3)
     hello = driver_known_by(channel.certificate).greet()
 
@@ -165,7 +165,7 @@ def test_who_drips_is_cut_off_in_time(channel: ControlChannel, owner: Slice, mon
         drip(sock)
 
 
-def test_who_says_much_without_a_hello_is_cut_off() -> None:
+def test_large_input_without_a_hello_is_closed() -> None:
     class Deaf(Plain):
         ready = False
 

@@ -61,7 +61,7 @@ def test_one_task_ends_in_order_and_another_does_not(table: Any) -> None:
     assert held(table) == {P0: (10, 20)}
 
 
-def test_what_is_known_of_an_older_topic_of_that_name_is_left_out(table: Any) -> None:
+def test_record_of_an_older_topic_with_the_same_name_is_left_out(table: Any) -> None:
     table().append(Frame(), "b1", {P0: (0, 1000)}, {P0: "old"})
     writer = table()
     writer.append(Frame(), "b2", {P0: (0, 5)}, {P0: "new"})
@@ -70,7 +70,7 @@ def test_what_is_known_of_an_older_topic_of_that_name_is_left_out(table: Any) ->
     assert held(table) == {}
 
 
-def test_what_was_altered_by_a_user_is_forgotten_for_all(table: Any) -> None:
+def test_forget_all_clears_the_memory_of_a_table(table: Any) -> None:
     table().forget_all()  # there is no table yet
     table().append(Frame(), "b1", {P0: (0, 1000)})
     table().forget_all()

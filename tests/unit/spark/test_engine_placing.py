@@ -26,7 +26,7 @@ def story() -> Iterator[Story]:
     running.engine.close(10)
 
 
-def test_neighbours_of_a_run_that_does_not_stop_are_drained_before_its_slot_is_killed(story: Story) -> None:
+def test_neighbours_of_a_hanging_run_are_drained_before_its_slot_is_killed(story: Story) -> None:
     stuck = story.start("stuck")
     story.engine.do(Start(sink_launch("good")))
     (first,) = story.slices.all
@@ -83,7 +83,7 @@ def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted
 EXPECTED = Expect(ConnectorTaskId("j", 0), JavaCode(("/p/j",), connector_class="a.B"), {"key.converter": "K"})
 
 
-def test_a_task_that_is_expected_is_told_to_the_slot_that_it_would_get_and_is_no_task(story: Story) -> None:
+def test_expected_task_is_announced_to_its_slot_and_is_not_a_task(story: Story) -> None:
     story.engine.do(EXPECTED)
     story.start("s")
     assert story.slices.all[0].ops() == ["start"]  # there was no slot yet, and none is opened for it
@@ -167,7 +167,7 @@ def test_suspects_that_are_cleared_share_one_slot_again_whichever_is_cleared_fir
     engine.close(10)
 
 
-def test_what_fits_into_an_open_slot_does_not_wait_for_one_that_cannot_be_opened(
+def test_task_that_fits_an_open_slot_does_not_wait_for_a_failing_slot(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Failing(Slice):

@@ -156,7 +156,7 @@ def test_a_dead_letter_that_is_refused_fails_the_task_and_nothing_is_committed()
     assert lane.committed() == []
 
 
-def test_without_a_queue_and_a_log_there_is_no_reporter_and_still_the_good_ones_are_delivered() -> None:
+def test_good_records_are_delivered_without_a_reporter() -> None:
     lane = Lane(_Clients(), tolerance="all").run("a", "bad", "b")
     wait_until(lambda: lane.committed() == [3])
     assert (Halved.taken, Halved.reporters) == (["a", "b"], [None])

@@ -48,7 +48,7 @@ def messages(logs: TaskLogs, connector: str) -> list[str]:
     return [kept.line.message for _, kept in logs.lines(connector, 0)]
 
 
-def test_lines_of_tasks_arrive_in_order_and_those_of_no_task_are_marked_as_the_processs() -> None:
+def test_lines_of_tasks_arrive_in_order_and_other_lines_belong_to_the_process() -> None:
     handler, wire = ExecutorLogs(), Wire()
     handler.attach(lambda: [A0, B0])
     logged(handler, "task=%s one", A0)

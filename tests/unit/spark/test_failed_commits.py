@@ -203,7 +203,7 @@ def test_a_second_revocation_of_a_partition_ends_its_retries_too() -> None:
     lane.end()
 
 
-def test_partitions_that_were_opened_at_an_offset_are_asked_about_and_not_reported_again() -> None:
+def test_partitions_opened_at_an_offset_are_asked_about_and_not_reported_again() -> None:
     offsets = SinkOffsets()
     offsets.note_position({ZERO: 5})
     assert offsets.put_of({ZERO, ONE}) == {ZERO: 5}

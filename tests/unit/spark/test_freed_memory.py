@@ -37,7 +37,7 @@ def test_nothing_is_done_where_nothing_has_grown() -> None:
     assert [process.second(works=False), process.second(works=True), process.second(works=False)] == [0, 0, 0]
 
 
-def test_what_a_burst_leaves_goes_back_once_when_it_is_over() -> None:
+def test_memory_of_a_burst_is_returned_once_when_it_is_over() -> None:
     process = Process()
     process.free = AT_REST_BYTES
     assert process.second(works=True) == 0
@@ -47,7 +47,7 @@ def test_what_a_burst_leaves_goes_back_once_when_it_is_over() -> None:
     assert [process.second(works=works) for works in (True, False, True, False)] == [2] * 4
 
 
-def test_what_was_in_use_at_a_return_under_load_goes_back_at_rest() -> None:
+def test_memory_in_use_during_a_return_under_load_is_returned_at_rest() -> None:
     process = Process()
     process.used, process.free = START + AT_REST_BYTES, AT_WORK_BYTES
     assert process.second(works=True) == 1

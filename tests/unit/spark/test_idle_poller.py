@@ -39,7 +39,7 @@ def no_own_polls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wait_s", [OFTEN_S, RARELY_S])
-def test_who_has_something_new_is_woken_and_no_one_else(wait_s: float) -> None:
+def test_sleeper_with_news_is_woken_alone(wait_s: float) -> None:
     looks = IdlePoller()
     sleepers = [Sleeper(looks, wait_s) for _ in range(3)]
     wait_until(lambda: all(sleeper.looked for sleeper in sleepers))

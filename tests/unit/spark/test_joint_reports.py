@@ -101,7 +101,7 @@ def alone() -> Iterator[Laned]:
     laned.end()
 
 
-def test_a_small_batch_is_produced_on_the_thread_that_read_it_and_reported_when_acknowledged(alone: Laned) -> None:
+def test_small_batch_is_produced_on_its_reading_thread_and_reported_when_durable(alone: Laned) -> None:
     assert alone.at_once("x")
     assert alone.threads[-1] is threading.current_thread()
     assert alone.ops() == ["durable"]
@@ -110,7 +110,7 @@ def test_a_small_batch_is_produced_on_the_thread_that_read_it_and_reported_when_
     assert alone.reports[-1]["source_offsets"] == [({"p": 1}, {"o": "x"})]
 
 
-def test_what_would_wait_or_overtake_is_not_served_at_once(alone: Laned) -> None:
+def test_row_that_would_wait_or_overtake_is_not_served_at_once(alone: Laned) -> None:
     assert not alone.at_once("x" * AT_ONCE_BYTES)
     with alone.lane._serving:  # its own thread is at work
         assert not alone.at_once("x")
@@ -167,7 +167,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
         lane.end()
 
 
-def test_what_is_acknowledged_together_is_sent_together(pair: Pair) -> None:
+def test_reports_acknowledged_together_are_sent_together(pair: Pair) -> None:
     pair.acknowledge()
     wait_until(lambda: bool(pair.sent.pieces))
     assert [[(report["op"], report["host"]) for report in piece] for piece in pair.sent.pieces] == [

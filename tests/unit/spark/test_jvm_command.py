@@ -52,7 +52,7 @@ SUBMITTED = [
         ({}, {"HADOOP_CONF_DIR": "/etc/hadoop"}, False),
     ],
 )
-def test_what_spark_submit_would_look_at_is_left_to_it(
+def test_command_that_spark_submit_would_change_is_left_to_it(
     conf: dict[str, str], environment: dict[str, str], plain: bool, tmp_path: Path
 ) -> None:
     assert is_plain({**CONF, **conf}, KNOWN, environment, tmp_path) is plain
@@ -90,7 +90,7 @@ def test_a_record_of_another_spark_or_none_is_not_used(tmp_path: Path) -> None:
     assert environment == {RECORD: str(record), HOME: "/s"}
 
 
-def test_what_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
+def test_command_that_cannot_be_kept_stops_nothing(tmp_path: Path) -> None:
     keep_command(os.getpid(), CONF, tmp_path / "kept.args")  # no JVM of Spark's
     keep_command(2**22 + 1, CONF, tmp_path / "kept.args")  # no process
     assert list(tmp_path.iterdir()) == []

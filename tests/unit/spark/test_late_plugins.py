@@ -41,7 +41,7 @@ def ask_through(
     return slice_
 
 
-def test_what_is_missing_is_fetched_once(
+def test_missing_plugins_are_fetched_once(
     tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin_door, "PART_BYTES", 1_000)

@@ -74,7 +74,7 @@ def end_in(within_ms: int) -> Row:
     return Row(5, RowKind.ENDED, b"%d" % (monotonic_ms() + within_ms))
 
 
-def test_what_a_lane_cannot_send_in_time_is_dropped_and_what_it_sent_is_reported() -> None:
+def test_unsent_records_are_dropped_at_the_limit_and_sent_records_are_reported() -> None:
     reports, clients = _Reports(), SlowClients()
     lane = SourceTaskWriter(5, LAUNCH, reports, clients)
     for n in range(100):
@@ -93,7 +93,7 @@ def test_what_a_lane_cannot_send_in_time_is_dropped_and_what_it_sent_is_reported
     assert reports.ops()[-1] == "ended"
 
 
-def test_what_the_broker_does_not_acknowledge_in_time_is_never_reported() -> None:
+def test_unacknowledged_records_are_never_reported() -> None:
     reports, clients = _Reports(), SlowClients()
     clients.acknowledges = False
     lane = SourceTaskWriter(5, LAUNCH, reports, clients)

@@ -307,7 +307,7 @@ def test_a_task_whose_thread_cannot_start_is_tried_again(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
-def test_what_is_acknowledged_last_reaches_the_tasks_hooks_before_its_stop(tmp_path: Path, fused: bool) -> None:
+def test_last_acknowledgement_reaches_the_hooks_of_the_task_before_its_stop(tmp_path: Path, fused: bool) -> None:
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     worker.fused = fused
     launch = worker.start("a", "CommittedSource", count="100000", per_poll="1", pause_s="0.001")
@@ -393,7 +393,7 @@ BUILT = {
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
 @pytest.mark.parametrize("error", [ValueError("invalid literal for int()"), SystemExit(3)], ids=["error", "exit"])
 @pytest.mark.parametrize(("name", "kind"), BUILT.values(), ids=BUILT)
-def test_whatever_is_built_for_a_task_its_failure_is_that_tasks_alone(
+def test_failure_while_building_a_task_fails_that_task_alone(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -437,7 +437,7 @@ _UNTELLABLE = [ValueError("no such file: caf\udce9.csv"), SystemExit(3), _Untold
 
 @pytest.mark.parametrize("error", _UNTELLABLE, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("sample", ["CountingSource", "CollectingSink"])
-def test_whatever_a_task_throws_its_failure_and_its_end_are_told(
+def test_task_error_reports_failure_and_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, error: BaseException
 ) -> None:
     def start(_: Any, config: Any) -> None:

@@ -85,7 +85,7 @@ def test_a_stop_ends_the_wait_and_is_no_failure(worker: AwayWorker) -> None:
 
 
 @pytest.mark.parametrize(("is_stopped", "error"), [(False, TimedOutError), (True, LookUpEndedError)])
-def test_what_the_driver_gave_up_behind_a_stop_is_no_failure(is_stopped: bool, error: type[TimedOutError]) -> None:
+def test_offset_error_behind_a_stop_is_not_a_failure(is_stopped: bool, error: type[TimedOutError]) -> None:
     """Stop and error may both be there before the task looks."""
 
     def driver(message: Message) -> None:

@@ -103,7 +103,7 @@ def test_a_pause_waits_for_what_is_under_way(worker: Worker) -> None:
     worker.until(lambda: committed(worker) > WritingTask.begun - 20 > 100)
 
 
-def test_what_a_stops_time_does_not_suffice_for_is_never_reported(worker: Worker) -> None:
+def test_own_writes_beyond_the_stop_limit_are_never_reported(worker: Worker) -> None:
     launch = started(worker)
     worker.until(lambda: committed(worker) > 50)
     WritingTask.hangs = True

@@ -26,7 +26,7 @@ class Context:
             archive.extractall(self.root / name)
 
 
-def test_what_is_shipped_is_found_on_the_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_plugins_are_found_on_the_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, jar, host = tmp_path / "plugins", tmp_path / "uber.jar", tmp_path / "connect-api-4.1.1.jar"
     (folder / "orders").mkdir(parents=True)
     (folder / "orders" / "orders.jar").write_bytes(b"1")

@@ -40,7 +40,7 @@ def test_tasks_at_shared_instants_work_one_after_the_other(monkeypatch: pytest.M
     assert most == [1]
 
 
-def test_who_hangs_in_its_turn_keeps_no_other_from_working() -> None:
+def test_task_that_hangs_in_its_turn_blocks_no_other() -> None:
     gate, hangs, done = PollGate(), threading.Event(), threading.Event()
 
     def hang() -> bool:
@@ -59,7 +59,7 @@ def test_who_hangs_in_its_turn_keeps_no_other_from_working() -> None:
 
 
 @pytest.mark.parametrize(("waits_s", "took_s"), [(0.02, 0.0), (0.5, 2 * LITTLE_S)])
-def test_who_flows_or_has_much_to_do_takes_no_turn(waits_s: float, took_s: float) -> None:
+def test_flowing_or_busy_task_takes_no_turn(waits_s: float, took_s: float) -> None:
     gate, now_s, seen = PollGate(), [0.0], list[bool]()
     task = GatedPolls(gate, lambda: now_s[0])
     task.waits(waits_s)
@@ -74,7 +74,7 @@ def test_who_flows_or_has_much_to_do_takes_no_turn(waits_s: float, took_s: float
     assert not seen[1]
 
 
-def test_what_work_raises_is_raised_and_the_turn_is_over() -> None:
+def test_error_in_a_turn_is_raised_and_ends_the_turn() -> None:
     gate = PollGate()
 
     def fail() -> bool:

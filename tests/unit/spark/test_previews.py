@@ -180,7 +180,7 @@ def odd(**config: str) -> PreviewOrder:
     return PreviewOrder(launch({"connector.class": name, **config}, task_class=f"{__name__}:Odd"), 6, 10.0, False)
 
 
-def test_what_json_has_no_word_for_is_shown_all_the_same_and_secrets_are_not() -> None:
+def test_values_without_a_json_form_are_shown_and_secrets_are_not() -> None:
     hidden_values.remember(["s3cr3t-value"])
     try:
         records, outcome = shown(odd())
@@ -279,7 +279,7 @@ def test_a_sink_preview_ends_where_the_log_ends() -> None:
     assert (len(records), outcome["ended"]) == (4, "nothing more")
 
 
-def test_what_a_sink_refuses_is_found_and_taken_back() -> None:
+def test_records_that_a_sink_refuses_are_found_and_taken_back() -> None:
     Accounts.put_so_far = []
     records, outcome = shown(sink([("in", 0, 0)], 4, put=True), Clients(topics()))
     assert outcome["error"] is None
@@ -323,7 +323,7 @@ def test_limits_of_records_bytes_and_time() -> None:
     assert other.full is Ended.TIME
 
 
-def test_what_polls_for_a_preview_has_no_chain_and_no_dead_letters() -> None:
+def test_preview_poll_has_no_chain_and_no_dead_letters() -> None:
     letters = {"errors.deadletterqueue.topic.name": "dead", "errors.tolerance": "all"}
     config = {**HOIST, **PLAIN, **letters, "file": "x"}
     assert bare(config, crosses=False) == {**PLAIN, "errors.tolerance": "all", "file": "x"}

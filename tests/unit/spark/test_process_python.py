@@ -31,7 +31,7 @@ def test_a_local_spark_reads_pyspark_from_its_folder() -> None:
         ({"SPARK_HOME": str(HOME)}, True, str(STARTER)),
     ],
 )
-def test_what_the_environment_names_is_kept_and_executors_elsewhere_get_the_interpreter(
+def test_python_of_the_environment_is_kept_and_remote_executors_get_the_interpreter(
     given: dict[str, str], local: bool, python: str
 ) -> None:
     environment = dict(given)

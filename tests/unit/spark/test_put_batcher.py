@@ -176,7 +176,7 @@ def lanes() -> Iterator[Any]:
             started.end()
 
 
-def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> None:
+def test_waiting_records_form_one_batch_per_partition_in_order(lanes: Any) -> None:
     Waiting.largest = 5
     lane = lanes()
     lane.batch(0, "a")
@@ -195,7 +195,7 @@ def test_what_waits_comes_as_one_lot_of_one_partition_in_order(lanes: Any) -> No
     assert sum(report["n"] for report in lane.reports if report["op"] == "durable") == 8
 
 
-def test_what_comes_while_a_put_waits_is_made_ready_too(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_arriving_during_a_put_are_also_converted_ahead(lanes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(put_batcher, "SECOND_PEEK_AFTER", 1e-9)
     looked = threading.Event()
     find_next = put_batcher.PutBatcher._find_next
@@ -267,7 +267,7 @@ def test_a_put_that_fails_while_the_next_lot_is_converted_fails_by_itself(lanes:
     assert "the target is broken" in next(report["trace"] for report in lane.reports if report["op"] == "failed")
 
 
-def test_what_a_task_asks_for_again_comes_before_the_lot_that_is_ready(lanes: Any) -> None:
+def test_retried_batch_comes_before_the_prepared_batch(lanes: Any) -> None:
     lane = lanes()
     lane.batch(0, "a")
     lane.batch(1, "b")
@@ -346,7 +346,7 @@ def test_a_refused_record_is_dead_lettered_while_the_next_lot_is_ready(lanes: An
     assert lane.committed()[ZERO] >= 2
 
 
-def test_what_cannot_be_made_ready_is_converted_in_its_turn(lanes: Any) -> None:
+def test_batch_that_cannot_be_converted_ahead_is_converted_in_its_turn(lanes: Any) -> None:
     """By records, or because it ended its thread: then it fails, or does not, as without the thread."""
     lane = lanes()
     lane.batch(0, "a")

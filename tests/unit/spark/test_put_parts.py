@@ -124,7 +124,7 @@ def test_a_commit_that_is_asked_for_in_a_part_comes_before_the_next() -> None:
     assert 5 in InParts.asked
 
 
-def test_what_was_put_before_a_failure_is_committed() -> None:
+def test_records_put_before_a_failure_are_committed() -> None:
     ops, offset, count = _run([("part", 2), ("fail", 3)], 10)
     assert "failed" in ops
     assert (offset, count) == (5, 5)

@@ -56,7 +56,7 @@ def look(spark: Any, limit_s: float = 5.0) -> Obstacles:
     return SparkReach(spark)(PLACES, limit_s)
 
 
-def test_what_an_executor_found_has_its_host() -> None:
+def test_probe_result_of_an_executor_has_its_host() -> None:
     assert look(Spark(["exec-1", "", "unknown host"])) == Obstacles("exec-1", ["", "unknown host"])
 
 

@@ -105,7 +105,7 @@ def story() -> Iterator[Story]:
     running.engine.close(10)
 
 
-def test_i4_a_partition_that_is_held_beyond_its_deadline_goes_when_its_process_is_dead(story: Story) -> None:
+def test_i4_partition_held_beyond_its_deadline_goes_when_its_process_is_dead(story: Story) -> None:
     task = story.start("s")
     story.engine.do(Assign(task, {P0: 5, P1: 6}))
     (first,) = story.slices.all

@@ -51,7 +51,7 @@ def test_unix_domain_sockets_are_asked_for_where_spark_has_them(version: str, sa
 
 
 @pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
-def test_on_yarn_python_processes_are_reached_by_tcp_because_a_containers_folder_is_too_long(deploy_mode: str) -> None:
+def test_python_processes_on_yarn_use_tcp_because_container_paths_are_too_long(deploy_mode: str) -> None:
     yarn = {"spark.master": "yarn", "spark.submit.deployMode": deploy_mode}
     sockets = "spark.python.unix.domain.socket.enabled"
     assert session_conf(yarn)[sockets] == "false"
@@ -60,7 +60,7 @@ def test_on_yarn_python_processes_are_reached_by_tcp_because_a_containers_folder
     assert session_conf({"spark.master": CLUSTER})[sockets] == "true"
 
 
-def test_spark_of_one_process_has_few_threads_for_its_messages_unless_the_user_wants_more() -> None:
+def test_local_spark_has_few_message_threads_unless_the_user_sets_more() -> None:
     threads = "spark.rpc.netty.dispatcher.numThreads"
     assert session_conf({})[threads] == "4"
     assert session_conf({threads: "9"})[threads] == "9"

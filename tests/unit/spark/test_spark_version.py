@@ -44,7 +44,7 @@ SINCE_4_2 = {STREAM_LIMITS, ZONE_OF_ARROW_TYPES, JAVA_23}
         ("5.0.0", set()),
     ],
 )
-def test_what_a_version_lacks(version: str, lacking: set[Feature]) -> None:
+def test_older_spark_lacks_features(version: str, lacking: set[Feature]) -> None:
     assert {feature for feature in FEATURES if not has(feature, version)} == lacking
 
 
@@ -68,7 +68,7 @@ def test_a_java_that_spark_does_not_run_on_is_known(version: str, javas: set[int
     assert {major for major in (8, 11, 17, 21, 25) if runs_on_java(major, version)} == javas
 
 
-def test_what_is_no_version_is_refused() -> None:
+def test_invalid_version_is_refused() -> None:
     with pytest.raises(ValueError, match="'four' is not a valid Spark version"):
         minor_of("four")
 

@@ -162,7 +162,7 @@ def test_a_batch_that_fails_before_is_tried_again(sink: Sink, monkeypatch: pytes
     assert (left, sink.appended) == ([], 1)
 
 
-def test_a_batch_of_which_nobody_can_tell_whether_it_is_there_is_not_repeated_but_fails_the_task(sink: Sink) -> None:
+def test_batch_of_unknown_outcome_fails_the_task_instead_of_being_repeated(sink: Sink) -> None:
     def broken(*_: object) -> None:
         def gone(_: object) -> bool:
             raise ConnectionError("no answer")
@@ -181,7 +181,7 @@ def test_a_batch_of_which_nobody_can_tell_whether_it_is_there_is_not_repeated_bu
     assert sink.appended == 1
 
 
-def test_what_the_group_did_not_commit_is_remembered_behind_an_orderly_stop(sink: Sink) -> None:
+def test_batch_without_a_group_commit_is_remembered_after_an_orderly_stop(sink: Sink) -> None:
     sink.start(0)
     sink.until(BatchDurable)
     assert sink.stop().drained

@@ -97,7 +97,7 @@ def test_a_connectors_own_ends_are_never_shared(lane: Lane) -> None:
     assert lane.offsets() == ["x", "y"]
 
 
-def test_what_came_behind_the_last_end_is_dropped_when_the_task_ends(lane: Lane) -> None:
+def test_rows_behind_the_last_commit_are_dropped_when_the_task_ends(lane: Lane) -> None:
     lane.batch("x")
     lane.row(RowKind.COMMIT, EXACT)
     lane.batch("half")
@@ -106,7 +106,7 @@ def test_what_came_behind_the_last_end_is_dropped_when_the_task_ends(lane: Lane)
 
 
 @pytest.mark.parametrize("last", [RowKind.ENDED, RowKind.FAILED, RowKind.PAUSED])
-def test_what_may_end_is_committed_before_news_behind_it_is_told(lane: Lane, last: RowKind) -> None:
+def test_finished_transaction_is_committed_before_later_news_is_reported(lane: Lane, last: RowKind) -> None:
     lane.batch("x")
     lane.row(RowKind.COMMIT)
     if last is not RowKind.ENDED:

@@ -68,13 +68,15 @@ def test_a_fork_is_the_process_that_was_asked_for(stories: dict[str, Any]) -> No
         ("killed", "the zygote does not answer"),
     ],
 )
-def test_what_cannot_be_forked_imports_for_itself_and_says_why(stories: dict[str, Any], story: str, why: str) -> None:
+def test_process_that_cannot_be_forked_imports_for_itself_and_says_why(
+    stories: dict[str, Any], story: str, why: str
+) -> None:
     found = stories[story]
     assert found["output"] == "by itself -m pyspark.daemon pyspark.worker\n"
     assert why in found["error"]
 
 
-def test_who_gave_up_before_it_was_greeted_costs_the_next_one_nothing(stories: dict[str, Any]) -> None:
+def test_client_that_left_before_its_greeting_does_not_affect_the_next(stories: dict[str, Any]) -> None:
     assert json.loads(stories["after one that gave up"]["output"])["variable"] == "after"
 
 

@@ -79,7 +79,7 @@ def test_no_row_is_for_an_unknown_event() -> None:
     assert {kind for _, kind in NEXT} == set(SAMPLES)
 
 
-def test_what_the_herder_and_time_may_do_is_never_illegal() -> None:
+def test_herder_and_time_events_are_legal_in_every_phase() -> None:
     # They cannot see the phase change under them; only a second join or sync for the same request is a bug.
     for kind in (ev.RejoinRequested, ev.LeaveRequested, ev.Polled):
         assert all((phase, kind) in NEXT for phase in MemberPhase)
@@ -145,7 +145,7 @@ def test_join_and_sync_wait_for_a_coordinator_and_are_sent_again() -> None:
     assert effects == [Effect.SEND_SYNC, Effect.FIND_COORDINATOR, Effect.SEND_SYNC]
 
 
-def test_i7_work_ends_before_the_session_does_counted_from_the_last_answered_heartbeat_that_was_sent() -> None:
+def test_i7_work_ends_before_the_session_of_the_last_answered_heartbeat() -> None:
     member, _ = run(joined(), ev.HeartbeatOk(1, 5_000), ev.HeartbeatOk(1, 4_000))
     timing = Timing(session_ms=10_000, rebalance_ms=60_000)
     assert timing.lease_ms == 8_000
@@ -167,7 +167,7 @@ def test_e5_nobody_vouches_for_lost_work_before_the_herder_has_ended_it(lost: ob
     assert holds_lease(member, timing, 5_001, last_poll_ms=5_000)
 
 
-def test_e5_nobody_vouches_for_a_herder_that_hangs_as_long_before_the_group_gives_it_up_as_a_session_lasts() -> None:
+def test_e5_hanging_herder_is_unhealthy_a_session_before_the_group_drops_it() -> None:
     timing = Timing(session_ms=10_000, heartbeat_ms=3_000, rebalance_ms=60_000)
     held, _ = run(joined(), ev.HeartbeatOk(1, 55_000))
     assert holds_lease(held, timing, 55_000, last_poll_ms=5_000)
@@ -218,7 +218,7 @@ def test_a_rejoin_asked_for_during_a_rebalance_follows_it() -> None:
     assert member.phase is MemberPhase.STABLE
 
 
-def test_who_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
+def test_member_that_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
     timing = Timing(session_ms=10_000, rebalance_ms=60_000)
     member, _ = run(joined(), ev.HeartbeatOk(1, 61_000))
     assert overdue(member, timing, 61_001, last_poll_ms=1_001) == ev.PollExpired()
@@ -252,7 +252,7 @@ def test_an_aborted_sync_asks_for_a_new_join_and_keeps_heartbeating() -> None:
     assert must_heartbeat(member)
 
 
-def test_who_must_heartbeat() -> None:
+def test_members_heartbeat_in_these_phases() -> None:
     stable = joined()
     assert must_heartbeat(stable)
     assert not must_heartbeat(stable._replace(coordinator_known=False))

@@ -58,7 +58,7 @@ def test_offsets_are_listed_by_connector() -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(b"c", b"{}"), (b'["c",{}]', b"{"), (b'["c",{}]', b"[]")])
-def test_what_cannot_be_read_is_refused(key: bytes, value: bytes) -> None:
+def test_unreadable_record_is_refused(key: bytes, value: bytes) -> None:
     with pytest.raises(DataError):
         OffsetFold().apply(key, value)
 

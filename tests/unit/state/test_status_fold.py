@@ -78,7 +78,7 @@ def test_topics_are_remembered_until_reset() -> None:
         (b"status-connector-c", b'{"state":"DOZING","trace":null,"worker_id":"w","generation":1}'),
     ],
 )
-def test_what_cannot_be_read_is_refused(key: bytes, raw: bytes) -> None:
+def test_unreadable_record_is_refused(key: bytes, raw: bytes) -> None:
     fold = StatusFold()
     with pytest.raises(DataError):
         fold.apply(key, raw)

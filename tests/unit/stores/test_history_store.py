@@ -63,7 +63,7 @@ def test_two_that_take_one_number_at_once_get_two() -> None:
     store.close()
 
 
-def test_what_is_away_is_said_and_comes_back() -> None:
+def test_unreachable_topic_is_reported_and_recovers() -> None:
     topic = MemoryLogTopic()
     store = store_over(topic)
     store.append([draft("a")])

@@ -44,7 +44,7 @@ class BrokenKeeper:
         self.saved = dict(values)
 
 
-def test_what_is_appended_is_delivered_in_order_and_answered() -> None:
+def test_appended_records_are_delivered_in_order_and_answered() -> None:
     log, read = LocalCompactedLog("a"), Reader()
     log.start(read)
     answers: list[Exception | None] = []
@@ -75,7 +75,7 @@ def test_a_reader_that_hangs_is_a_time_out_and_a_stop_writes_what_waits() -> Non
     assert [record.key for record in read.records] == [b"a", b"b"]
 
 
-def test_what_cannot_be_kept_is_not_delivered_and_everybody_hears_why() -> None:
+def test_unsaved_records_are_not_delivered_and_every_caller_gets_the_error() -> None:
     keeper, read = BrokenKeeper(), Reader()
     log = LocalCompactedLog("a", keeper)
     log.start(read)

@@ -16,7 +16,7 @@ def cache(tmp_path: Path) -> LogCache:
     return LogCache(tmp_path / "a" / "b", lambda: 2_000)
 
 
-def test_what_was_saved_is_loaded_and_only_its_owner_may_read_it(cache: LogCache) -> None:
+def test_saved_snapshot_is_loaded_and_only_its_owner_may_read_it(cache: LogCache) -> None:
     assert cache.load(FACTS) is None
     assert cache.save(FACTS, SNAPSHOT)
     assert cache.load(FACTS) == SNAPSHOT

@@ -81,7 +81,7 @@ def store(held: HeldLog) -> OffsetStore:
     return store
 
 
-def test_what_is_put_is_read(it: Fixture) -> None:
+def test_stored_offset_is_read(it: Fixture) -> None:
     done: list[Exception | None] = []
     it.store.put("c", [(FILE, {"position": 3})], done.append)
     assert done == [None]
@@ -124,7 +124,7 @@ def test_bad_types_are_refused_before_anything_is_written(it: Fixture) -> None:
     assert it.values() == []
 
 
-def test_what_comes_during_an_append_goes_out_together_newest_first_of_each(held: HeldLog, store: OffsetStore) -> None:
+def test_offsets_put_during_an_append_leave_together_with_the_newest_of_each(held: HeldLog, store: OffsetStore) -> None:
     done: list[str] = []
     for position in range(4):
         store.put("c", [(FILE, {"position": position})], lambda error, p=position: done.append(f"{p}{error}"))
@@ -162,7 +162,7 @@ def test_going_back_to_what_the_topic_held_before_is_written(held: HeldLog, stor
     assert len(held.appends) == 3
 
 
-def test_what_was_read_before_its_answer_came_is_known(held: HeldLog, store: OffsetStore) -> None:
+def test_record_read_before_its_answer_is_known(held: HeldLog, store: OffsetStore) -> None:
     store.put("c", [(FILE, {"position": 1})])
     held.deliver(0)
     held.answer()
@@ -271,7 +271,7 @@ def test_a_failed_append_is_tried_again_by_itself_while_it_is_wanted(held: HeldL
     assert (told, threads.due) == ([None], [])
 
 
-def test_a_failure_is_final_once_nobody_wants_the_offsets_or_waiting_does_not_mend_it(held: HeldLog) -> None:
+def test_failure_is_final_once_the_offsets_are_unwanted_or_waiting_does_not_help(held: HeldLog) -> None:
     threads, told, wanted = ManualThreads(), list[Exception | None](), [True]
     store = OffsetStore(held, threads)
     store.start()
@@ -286,7 +286,7 @@ def test_a_failure_is_final_once_nobody_wants_the_offsets_or_waiting_does_not_me
     assert (told, threads.due) == ([passing, lasting], [])
 
 
-def test_what_is_put_during_an_append_goes_out_after_it_though_nobody_waits(held: HeldLog, store: OffsetStore) -> None:
+def test_offset_put_during_an_append_leaves_after_it_without_a_waiter(held: HeldLog, store: OffsetStore) -> None:
     store.put("c", [(FILE, {"position": 1})])
     store.put("c", [(FILE, {"position": 2})])
     held.answer()

@@ -36,7 +36,7 @@ def status(state: State, worker: str = "w1", generation: int = 1) -> ConnectorSt
     return ConnectorStatus(state, worker, generation)
 
 
-def test_what_is_put_is_read_after_a_flush(it: Fixture) -> None:
+def test_stored_statuses_are_read_after_a_flush(it: Fixture) -> None:
     it.store.put_connector("c", status(State.RUNNING))
     it.store.put_task(TASK, status(State.PAUSED))
     it.store.flush(1_000)

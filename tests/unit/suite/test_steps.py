@@ -19,7 +19,7 @@ def named(run: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("run", [*RUNS.values(), OTHER], ids=[*RUNS, "spark"])
-def test_what_a_run_names_exists(run: Run) -> None:
+def test_tests_named_by_a_run_exist(run: Run) -> None:
     assert named(run)
     for name in named(run):
         path, _, test = name.partition("::")

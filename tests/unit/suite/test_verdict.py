@@ -62,13 +62,13 @@ def test_real_processes_get_one_more_try_and_are_flaky_when_it_passes() -> None:
     assert verdict.passed == 2
 
 
-def test_what_fails_twice_is_red() -> None:
+def test_test_that_fails_twice_is_red() -> None:
     verdict = judged([real(failed(A))], Finished("one more try", 1, 2.0, [failed(A)]))
     assert (verdict.green, verdict.flaky, verdict.failed_tests) == (False, [], [A])
     assert verdict.failed_steps == ["real processes"]
 
 
-def test_what_was_not_run_again_is_red() -> None:
+def test_failed_test_that_was_not_run_again_is_red() -> None:
     verdict = judged([real(failed(A), failed(B))], Finished("one more try", 2, 2.0, [Outcome(A, 2.0)]))
     assert verdict.failed_tests == [B]
     assert not verdict.green

@@ -176,7 +176,7 @@ class HeaderSink(ForgetfulSink):
         return HeaderTask
 
 
-def test_a_sink_is_sent_headers_and_reads_from_the_offset_of_a_topic_that_lost_its_beginning() -> None:
+def test_sink_gets_headers_and_starts_at_the_first_offset_of_a_truncated_topic() -> None:
     with SinkHarness(HeaderSink, {"topics": "t"}) as sink:
         sink.topics.append([{"topic": "t", "partition": 0, "offset": 40, "value": b"1"}])
         sink.send("t", 2, headers=[("trace", b"7")])

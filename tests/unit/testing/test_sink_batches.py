@@ -82,7 +82,7 @@ def test_every_partition_comes_for_itself_and_is_committed() -> None:
         assert harness.commit() == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 1}
 
 
-def test_what_is_asked_for_again_comes_again_and_what_was_taken_does_not() -> None:
+def test_retried_records_are_delivered_again_and_taken_records_are_not() -> None:
     ColumnsTask.moods += ["take", "again"]
     with sink() as harness:
         harness.send("t", "a", partition=0)
@@ -94,7 +94,7 @@ def test_what_is_asked_for_again_comes_again_and_what_was_taken_does_not() -> No
         assert harness.commit() == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
 
 
-def test_what_it_leaves_comes_by_records() -> None:
+def test_batch_left_by_the_column_task_comes_by_records() -> None:
     ColumnsTask.moods += ["leave"]
     with sink() as harness:
         harness.send("t", "a")

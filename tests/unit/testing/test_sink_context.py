@@ -153,7 +153,7 @@ def test_a_commit_that_the_task_asks_for_happens_behind_its_call() -> None:
         assert harness.committed == {ZERO: 2}
 
 
-def test_what_a_task_holds_back_is_not_committed() -> None:
+def test_offsets_held_back_by_a_task_are_not_committed() -> None:
     Asking.holds = True
     with sink("a") as harness:
         assert harness.deliver()

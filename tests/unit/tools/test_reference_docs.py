@@ -64,7 +64,7 @@ def test_a_row_shows_default_values_and_meaning_and_escapes_what_markdown_would_
     ]
 
 
-def test_what_this_version_does_not_do_is_said() -> None:
+def test_unsupported_settings_are_marked_in_the_page() -> None:
     worker = PAGES["worker_settings.md"]()
     row = next(line for line in worker.splitlines() if "`metrics.recording.level`" in line)
     assert "*In this version: every metric is recorded" in row

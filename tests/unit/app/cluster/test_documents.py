@@ -91,7 +91,7 @@ def test_strimzis_resource_and_initial_values() -> None:
         ("a.properties", "name=\\u12", "four hexadecimal"),
     ],
 )
-def test_what_is_no_connector_is_refused_with_its_file(source: str, text: str, words: str) -> None:
+def test_invalid_document_is_refused_with_its_file(source: str, text: str, words: str) -> None:
     with pytest.raises(BadConfigError) as raised:
         documents_of(text, source)
     assert words in str(raised.value)
@@ -116,7 +116,7 @@ def test_differences_hide_secrets_but_not_references() -> None:
     ]
 
 
-def test_what_carries_a_secret_is_hidden_whatever_its_name() -> None:
+def test_secret_values_are_hidden_whatever_their_setting() -> None:
     config = {
         "connection.url": "jdbc:postgresql://me:pw@db/x",
         "consumer.override.ssl.keystore.key": "-----BEGIN",
@@ -163,7 +163,7 @@ def test_kubernetes_documents_of_other_kinds_are_skipped_by_name(caplog: pytest.
         json.dumps({"s": {"info": {"name": "s", "config": {"connector.class": "X"}, "tasks": [], "type": "source"}}}),
     ],
 )
-def test_what_holds_connectors_is_read(text: str) -> None:
+def test_document_with_connectors_is_read(text: str) -> None:
     (document,) = documents_of(text, "all.yaml")
     assert (document.name, document.config["connector.class"]) == ("s", "X")
 
@@ -180,6 +180,6 @@ def test_what_holds_connectors_is_read(text: str) -> None:
         ("a.properties", "bootstrap.servers=x:1\ngroup.id=g\n", "is the settings of a worker"),
     ],
 )
-def test_what_is_something_else_is_refused_for_what_it_is(source: str, text: str, words: str) -> None:
+def test_document_of_another_kind_is_refused_naming_that_kind(source: str, text: str, words: str) -> None:
     with pytest.raises(BadConfigError, match=words):
         documents_of(text, source)

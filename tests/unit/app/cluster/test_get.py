@@ -60,7 +60,7 @@ def test_wide_has_what_the_overview_knows_and_does_without_on_java_workers(
     assert connectrt("get", "c", "orders-out", "-o", "wide").lines[1].split()[-4:] == ["-", "-", "-", "-"]
 
 
-def test_what_has_failed_stands_first_in_a_table(three: StandInCluster, connectrt: Commands) -> None:
+def test_failed_connectors_come_first_in_the_table(three: StandInCluster, connectrt: Commands) -> None:
     three.add("z", "FAILED", "")
     three.add("y", tasks="FF")
     three.add("x", tasks="UR")
@@ -105,7 +105,7 @@ def test_selectors(three: StandInCluster, connectrt: Commands, selection: str, n
     assert connectrt("get", "connectors", "-l", selection, "-o", "name").lines == names
 
 
-def test_what_is_not_there_ends_with_4_and_says_what_is_near(three: StandInCluster, connectrt: Commands) -> None:
+def test_missing_connector_exits_with_4_and_suggests_similar_names(three: StandInCluster, connectrt: Commands) -> None:
     ended = connectrt("get", "connectors", "order-in")
     assert (ended.code, ended.out) == (4, "")
     assert ended.err == "connectrt: CRT-1020: no connector order-in; did you mean orders-in, orders-out?\n"
@@ -171,7 +171,9 @@ def test_offsets_topics_plugins_and_loggers(three: StandInCluster, connectrt: Co
     assert connectrt("get", "loggers").lines[1].split() == ["root", "INFO", "-"]
 
 
-def test_what_a_java_worker_lacks_is_said_in_one_line(three: StandInCluster, connectrt: Commands) -> None:
+def test_missing_endpoint_of_a_java_worker_is_explained_in_a_single_line(
+    three: StandInCluster, connectrt: Commands
+) -> None:
     three.java = True
     ended = connectrt("get", "history", "orders-in")
     assert ended.code == 8

@@ -207,6 +207,6 @@ def test_times(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "now", "12", "9" * 30, "2026-13-01", "1y", "٣٣٣٣٣٣٣"])
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(BadRequestError):
         time_ms(text, AT_MS)

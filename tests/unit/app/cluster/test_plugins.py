@@ -36,9 +36,7 @@ def test_plugins_are_listed_installed_and_removed_by_a_context(cluster: StandInC
     assert connectrt("plugins", "remove", "a b", "1", "--url", "w1:8083").out == "removed a b 1\n"
 
 
-def test_what_a_cluster_refuses_has_the_exit_codes_of_the_other_words(
-    cluster: StandInCluster, connectrt: Commands
-) -> None:
+def test_cluster_refusals_have_the_exit_codes_of_other_commands(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.admin["/admin/plugins"] = (403, {"message": "not by this client", "code": "CRT-1160"})
     ended = connectrt("plugins", "install", "x", "--url", "http://w1")
     assert (ended.code, ended.err) == (1, "connectrt: CRT-1160: not by this client\n")

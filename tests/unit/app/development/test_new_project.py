@@ -73,7 +73,7 @@ def test_a_wheel_of_a_new_project_is_found_as_a_plug_in(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
-def test_what_is_written_keeps_the_rules_of_this_repository(kind: str) -> None:
+def test_generated_project_keeps_the_rules_of_this_repository(kind: str) -> None:
     for name, text in project_files(kind, "orders").items():
         assert not name.endswith(".py") or violations(rules(), [], python_texts(name, text)) == []
         assert max(map(len, text.splitlines())) <= 120

@@ -93,7 +93,7 @@ def test_a_letter_edited_as_a_whole_becomes_a_patch() -> None:
     }
 
 
-def test_what_is_shown_cut_is_not_there_to_be_edited() -> None:
+def test_truncated_value_cannot_be_edited() -> None:
     part = {"text": "beginning", "cut": 70_000}
     letter = {"key": {"text": "k"}, "value": part, "headers": [{"name": "h", "value": part}]}
     original, cut = editable(letter)
@@ -140,7 +140,7 @@ def test_a_form_that_is_no_replay_says_what_to_change(fields: dict[str, list[str
         replay_body("c", fields)
 
 
-def test_what_a_filter_leaves_empty_is_no_filter() -> None:
+def test_empty_filter_fields_are_ignored() -> None:
     assert letter_filter({"stage": [""], "class": [], "origin": ["lines"], "strange": ["x"]}) == {"origin": "lines"}
 
 

@@ -177,6 +177,6 @@ def test_the_second_of_two_edits_is_refused_with_what_the_first_changed(group: H
 
 
 @pytest.mark.parametrize(("given", "missing"), [({}, ("p",)), ({"p": "x"}, ())])
-def test_what_a_rollback_cannot_know_is_missing(given: dict[str, str], missing: tuple[str, ...]) -> None:
+def test_value_that_a_rollback_cannot_know_is_missing(given: dict[str, str], missing: tuple[str, ...]) -> None:
     found = rolled_back({"p": "[hidden]", "q": "1"}, {"q": "2"}, given)
     assert found.missing == missing

@@ -13,7 +13,7 @@ from tests.unit.management.history.history_workers import HistoryWorkers
 CONFIG = {"connector.class": "AlteredSource", "tasks.max": "1", "topic": "t", "records": "5", "db.password": "s3cret-1"}
 
 
-def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWorkers) -> None:
+def test_authors_of_changes_are_the_same_on_every_worker(group: HistoryWorkers) -> None:
     follower = group.named(leads=False)
     group.ok("POST", "/connectors", {"name": "a", "config": CONFIG}, worker=follower)
     group.ok("PUT", "/connectors/a/pause", worker=follower, X_Connectrt_Note="OPS-1")
@@ -45,7 +45,7 @@ def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWo
     assert group.asked("GET", f"/admin/history/b/{numbers[2]}").status_code == 404
 
 
-def test_what_another_tool_wrote_is_recorded_once_and_nobody_is_named(
+def test_change_by_another_tool_is_recorded_once_without_an_author(
     group: HistoryWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spark_connect_rt.operations.history.recorder.LEADER_MS", 50)
@@ -126,7 +126,7 @@ def test_odd_parameters_are_refused(group: HistoryWorkers, path: str) -> None:
     assert group.asked("GET", f"/admin/history{path}").status_code == 400
 
 
-def test_what_was_changed_while_no_worker_ran_is_recorded_by_the_next_leader(group: HistoryWorkers) -> None:
+def test_change_made_while_no_worker_ran_is_recorded_by_the_next_leader(group: HistoryWorkers) -> None:
     group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
     group.ok("POST", "/connectors", {"name": "b", "config": CONFIG})
     for name in ("a", "b"):

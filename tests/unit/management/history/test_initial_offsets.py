@@ -57,7 +57,7 @@ def test_a_sink_begins_there(group: HistoryWorkers) -> None:
     assert [record.value for record in delivered["sink"]] == ["2"]
 
 
-def test_what_the_connector_refuses_leaves_nothing(group: HistoryWorkers) -> None:
+def test_create_that_the_connector_refuses_leaves_nothing(group: HistoryWorkers) -> None:
     AlteredSource.refuses = True
     refused = group.asked("POST", "/connectors", new(at(3)))
     assert (refused.status_code, refused.json()["message"]) == (500, "Failed to modify offsets for source connector a")

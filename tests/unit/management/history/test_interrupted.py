@@ -96,7 +96,7 @@ def test_a_worker_that_is_back_ends_what_its_earlier_process_began(group: Histor
     group.cluster.until(lambda: not snapshot(group, other).pending)
 
 
-def test_what_nobody_can_end_is_left_to_its_worker(group: HistoryWorkers) -> None:
+def test_pending_change_of_a_live_worker_is_left_to_it(group: HistoryWorkers) -> None:
     leader, other = group.named(leads=True), group.named(leads=False)
     group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
     group.ok("PUT", "/connectors/a/stop")
@@ -109,7 +109,7 @@ def test_what_nobody_can_end_is_left_to_its_worker(group: HistoryWorkers) -> Non
     assert snapshot(group, leader).target_states["a"] is TargetState.STOPPED
 
 
-def test_what_is_under_way_is_left_alone_and_is_over_with_the_last_write(group: HistoryWorkers) -> None:
+def test_running_change_is_left_alone_and_ends_with_its_last_write(group: HistoryWorkers) -> None:
     leader, other = group.named(leads=True), group.named(leads=False)
     group.ok("POST", "/connectors", new(at(3)), worker=other)
     assert snapshot(group, leader).pending == {}

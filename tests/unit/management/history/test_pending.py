@@ -21,7 +21,7 @@ PUT = PutConfig("a", {"x": "2"})
 
 
 @pytest.mark.parametrize(("is_leader", "delay_ms"), [(True, LEADER_MS), (False, OTHERS_MS + 1_234)])
-def test_what_nobody_here_served_waits_longest_where_another_may_know_more(is_leader: bool, delay_ms: int) -> None:
+def test_unserved_change_waits_longest_where_another_worker_may_know_more(is_leader: bool, delay_ms: int) -> None:
     pending = UnrecordedChanges(others_extra_ms=1_234)
     pending.see(SEEN, 1_000, is_leader)
     assert pending.take_due(1_000 + delay_ms - 1) == []
@@ -31,7 +31,7 @@ def test_what_nobody_here_served_waits_longest_where_another_may_know_more(is_le
 
 @pytest.mark.parametrize(("here", "delay_ms"), [(True, 0), (False, PASSED_ON_MS)])
 @pytest.mark.parametrize("answer_first", [True, False])
-def test_who_asked_is_known_in_either_order(here: bool, delay_ms: int, answer_first: bool) -> None:
+def test_author_is_known_whether_answer_or_change_comes_first(here: bool, delay_ms: int, answer_first: bool) -> None:
     pending, asked = UnrecordedChanges(), RequestedBy("ada@h", "", here)
     if answer_first:
         pending.answered(PUT, asked, 1_000)

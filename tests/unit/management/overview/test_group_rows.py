@@ -107,7 +107,7 @@ def only_row(rows: GroupRows) -> ConnectorRow:
     return row
 
 
-def test_many_pages_in_a_second_are_one_gathering_and_states_are_read_again_only_when_they_change(made: Made) -> None:
+def test_many_pages_a_second_share_a_gathering_and_only_changed_states_are_read(made: Made) -> None:
     rows, states, reads, clock = made
     for _ in range(50):
         only_row(rows)
@@ -128,7 +128,7 @@ def test_a_page_shows_the_last_rates_at_once_while_a_slow_gathering_is_under_way
     assert only_row(rows).records_per_second == 9.0
 
 
-def test_what_may_run_on_a_worker_that_did_not_answer_is_unknown_and_else_nothing_moves(made: Made) -> None:
+def test_rows_of_an_unanswering_worker_are_unknown(made: Made) -> None:
     rows, states, reads, clock = made
     reads.shares, reads.away = {}, "no answer"
     assert only_row(rows).records_per_second == 0.0
@@ -193,7 +193,7 @@ def test_a_stream_is_sent_what_changed_since_its_page_and_the_same_bytes_as_the_
     assert (gone["removed"], gone["changed"], gone["counts"]) == (["src"], [], {"abnormal": 0})
 
 
-def test_who_says_nothing_of_what_it_has_gets_what_comes_from_now_on(made: Made) -> None:
+def test_changes_without_a_known_state_start_from_now(made: Made) -> None:
     rows, _, _, _ = made
     at_ms = rows.page(OverviewQuery()).at_ms
     assert rows.changes(0).at_ms == at_ms

@@ -69,7 +69,7 @@ def running(workers: OverviewWorkers, name: str, tasks: int) -> None:
     workers.cluster.until(lambda: workers.cluster.states(name) == states)
 
 
-def test_whichever_worker_is_asked_every_connector_is_there_with_what_all_workers_moved(
+def test_every_worker_lists_every_connector_with_the_records_of_all_workers(
     workers: OverviewWorkers,
 ) -> None:
     create(workers.cluster, "orders", source(records=1000, tasks=5))
@@ -121,7 +121,7 @@ def test_one_connector_whole(workers: OverviewWorkers) -> None:
     assert workers.ask("w1", "GET", "/admin/connectors/none").status_code == 404
 
 
-def test_what_failed_stands_first_with_its_error_and_the_error_outlives_the_failure(workers: OverviewWorkers) -> None:
+def test_failed_connector_comes_first_and_its_error_outlives_the_failure(workers: OverviewWorkers) -> None:
     faults.raises("bad-1.poll", ValueError("no such table: orders"))
     create(workers.cluster, "bad", source(records=5, tasks=2))
     create(workers.cluster, "a-good-one", source(records=5))

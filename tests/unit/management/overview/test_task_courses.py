@@ -55,7 +55,7 @@ def test_the_course_of_a_connector_is_that_of_its_tasks_here_also_of_one_that_le
     assert paces.courses.of_connector("none") == []
 
 
-def test_what_left_is_forgotten_after_an_hour_and_before_that_when_there_are_too_many() -> None:
+def test_departed_tasks_are_forgotten_after_an_hour_or_when_there_are_too_many() -> None:
     paces = Paces()
     paces.take(*(pace("many", number) for number in range(LEFT_MOST + 100)))
     paces.take(pace("a"))

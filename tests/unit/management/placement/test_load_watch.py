@@ -82,7 +82,7 @@ def test_a_skew_that_lasts_makes_a_hot_and_a_cold_task_change_places_once() -> N
         (True, True, "did not answer", "own", False),
     ],
 )
-def test_who_keeps_its_hands_off(leads: bool, own: bool, away: str, by_load: str, swaps: bool) -> None:
+def test_load_watch_swaps_only_when_it_may(leads: bool, own: bool, away: str, by_load: str, swaps: bool) -> None:
     views, reads = Leader(), Loads()
     views.leads, views.own, reads.away = leads, own, away
     assert bool(looked(views, reads, by_load)) is swaps

@@ -37,7 +37,7 @@ def part_of(points: list[Any]) -> TimelineChunk:
 
 
 @given(st.lists(offsets, max_size=20))
-def test_what_is_written_is_read(values: list[dict[str, Any]]) -> None:
+def test_offset_timeline_survives_a_round_trip(values: list[dict[str, Any]]) -> None:
     part = part_of([point(minute, course) for minute, course in enumerate(values)])
     value = packed(part, MINUTES, 10**9)
     assert value is not None

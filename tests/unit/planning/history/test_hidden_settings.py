@@ -34,7 +34,9 @@ UNKNOWN = DeclaredSettings()
         ("connection.url", "${env:URL}", DECLARED, False),
     ],
 )
-def test_what_is_hidden(name: str, value: str, declared: DeclaredSettings, is_hidden: bool) -> None:
+def test_hidden_settings_are_found_by_name_and_value(
+    name: str, value: str, declared: DeclaredSettings, is_hidden: bool
+) -> None:
     assert hidden_settings({name: value}, declared) == (frozenset({name}) if is_hidden else frozenset())
 
 

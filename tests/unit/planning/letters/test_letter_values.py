@@ -49,7 +49,7 @@ def test_bytes_that_no_converter_reads(data: bytes | None, shown: Any) -> None:
     assert PLAIN.shown(data) == shown
 
 
-def test_what_is_long_is_cut_and_says_so() -> None:
+def test_long_value_is_truncated_and_marked() -> None:
     shown = PLAIN.shown("é".encode() * 500_000)
     assert shown is not None
     assert (shown["cut"], set(shown["text"]), len(shown["text"])) == (1_000_000, {"é"}, 32_768)
@@ -60,7 +60,7 @@ def test_what_is_long_is_cut_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("data", [b"x" * 70_000, b"\xff" * 70_000])
-def test_what_is_shown_cut_is_edited_as_a_whole_or_not_at_all(data: bytes) -> None:
+def test_truncated_value_is_edited_whole_or_not_at_all(data: bytes) -> None:
     before, page = PLAIN.shown(data, None), PLAIN.shown(data)
     assert before is not None
     assert page is not None

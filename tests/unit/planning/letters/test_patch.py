@@ -13,7 +13,7 @@ from tests.unit.planning.letters.test_letter import letter
 LETTER = {"key": {"text": "k"}, "value": {"json": {"a": 1}}, "headers": [{"name": "h", "value": {"json": 7}}]}
 
 
-def test_what_is_shown_is_what_is_patched() -> None:
+def test_patch_applies_to_the_shown_form() -> None:
     patch = LetterPatch(
         [
             {"op": "test", "path": "/value/json/a", "value": 1},

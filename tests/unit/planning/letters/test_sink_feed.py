@@ -29,7 +29,7 @@ CONFIG = {
 }
 
 
-def test_it_reads_the_side_topics_and_gives_records_their_own_names_before_anything_else() -> None:
+def test_sink_feed_reads_side_topics_and_restores_topic_names_first() -> None:
     made = feed_config(CONFIG, "orders-replay-r", [("q.dead-replay-r-0", "shop.a"), ("s1", "shop.b")], "refused")
     assert made["transforms"].split(",") == [
         "connectrt_replay_0",

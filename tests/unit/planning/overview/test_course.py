@@ -27,7 +27,7 @@ def course_of(*totals: tuple[int, int | None, int]) -> TaskCourse:
     return course
 
 
-def test_rates_are_what_came_between_two_points_and_errors_those_since_the_point_before() -> None:
+def test_rates_and_errors_are_counted_since_the_point_before() -> None:
     points = course_of((50, 5, 1), (150, 3, 1), (150, None, 4)).points(0)
     assert points == [
         TimelinePoint(T, 7.0, 5, 1),

@@ -70,7 +70,7 @@ def test_matching_counts_every_page() -> None:
         {"limit": "9" * 30},
     ],
 )
-def test_what_is_no_page_is_refused_by_name(query: dict[str, str]) -> None:
+def test_invalid_page_is_refused_by_name(query: dict[str, str]) -> None:
     with pytest.raises(BadRequestError, match=next(iter(query))):
         OverviewQuery.of(query)
 
