@@ -5,7 +5,7 @@ from __future__ import annotations
 _LONGEST_WAIT = 64
 
 
-class BackedOffTries:
+class AdaptiveFallback:
     """Whether to try the quick way this time: after each failure half as often, at least once in 65 times."""
 
     def __init__(self) -> None:

@@ -212,7 +212,7 @@ SYSTEM_CLOCK = SystemClock()
 Call = Callable[[], None]
 
 
-class SerialThread:
+class SerialExecutor:
     """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
 
     def __init__(
@@ -348,7 +348,7 @@ class _Run:
         return not self.over.is_set()
 
 
-class BriefThreads:
+class ElasticPool:
     """Any thread."""
 
     def __init__(

@@ -40,7 +40,7 @@ class RawLine:
         return 160 + len(self.logger) + len(self.message)
 
 
-class LineGate:
+class LogRateLimit:
     """Lets a burst and then so many lines a second pass, and counts the others. A handler's lock keeps it."""
 
     def __init__(self, each: int = LINES_A_SECOND, in_all: int = LINES_IN_ALL) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import Subject, subject_of
-from spark_connect_rt.engine.log_lines import LineGate, RawLine, at_least, dropped_line, raw_line
+from spark_connect_rt.engine.log_lines import LogRateLimit, RawLine, at_least, dropped_line, raw_line
 
 LINES_EACH = 1_000
 BYTES_EACH = 256 * 1024
@@ -137,7 +137,7 @@ class DriverLogs(logging.Handler):
     def __init__(self, logs: TaskLogs = TASK_LOGS) -> None:
         super().__init__()
         self._logs = logs
-        self._gate = LineGate()
+        self._gate = LogRateLimit()
         self._host = socket.gethostname()
         self._dropped_s = 0.0
 

@@ -30,7 +30,7 @@ MOST = 1_000  # different lines that are remembered; then all are forgotten
 _NUMBERS = re.compile(r"\d+")
 
 
-class RepeatedLines(logging.Filter):
+class RepeatedLogFilter(logging.Filter):
     """Lets a line pass once in so many seconds, numbers aside; the next one says how many were left out. Any thread."""
 
     def __init__(self, each_s: float = EACH_S, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +58,7 @@ class RepeatedLines(logging.Filter):
 
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
-_library_log.addFilter(RepeatedLines())
+_library_log.addFilter(RepeatedLogFilter())
 _warned: set[tuple[ClientRole, str]] = set()
 
 _CALLBACKS = ("error_cb", "on_delivery", "stats_cb")

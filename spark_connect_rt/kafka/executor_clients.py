@@ -90,7 +90,7 @@ class SkipsRefused(Protocol):
 
 
 @runtime_checkable
-class SaysWhenEmpty(Protocol):
+class IdleNotifier(Protocol):
     """A BatchProducer that says when a ``flush`` would not wait, so that no one has to wait in it."""
 
     def is_empty(self, otherwise: Callable[[], None]) -> bool:

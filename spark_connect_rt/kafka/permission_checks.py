@@ -58,7 +58,7 @@ class Clusters(Protocol):
         """Say why a topic could not be made; empty: it could. Nothing is made."""
 
 
-class KafkaClusterLook:
+class PermissionChecks:
     """Port Clusters; a client is made for each question."""
 
     def reach(self, properties: Mapping[str, str], limit_s: float) -> int:

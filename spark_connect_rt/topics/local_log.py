@@ -19,7 +19,7 @@ from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecor
 log = logging.getLogger(__name__)
 
 
-class Keeper(Protocol):
+class LogFile(Protocol):
     """What outlives the process. One thread."""
 
     def load(self) -> Mapping[bytes, bytes]:
@@ -32,7 +32,7 @@ class Keeper(Protocol):
 class LocalCompactedLog:
     """Port CompactedLog; ``keeper`` None: gone with the process."""
 
-    def __init__(self, name: str, keeper: Keeper | None = None, report: Report = report_nowhere) -> None:
+    def __init__(self, name: str, keeper: LogFile | None = None, report: Report = report_nowhere) -> None:
         self._name = name
         self._report = report
         self._keeper = keeper

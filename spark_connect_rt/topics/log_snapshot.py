@@ -20,7 +20,7 @@ KIND, VERSION = "connectrt-log-snapshot", 2
 
 
 @dataclass(frozen=True, slots=True)
-class Bookmark:
+class ReadPosition:
     """How far one partition was read: the next offset, and the last record before it (None: there was none)."""
 
     position: int
@@ -41,7 +41,7 @@ class LogSnapshot:
     topic: str
     topic_id: str
     written_ms: int  # since the epoch, by this machine's clock
-    bookmarks: Mapping[int, Bookmark]  # by partition, all of them
+    bookmarks: Mapping[int, ReadPosition]  # by partition, all of them
     records: tuple[RawRecord, ...]  # the last record of each live key
     committed_only: bool = False  # read without what transactions had not committed
 
@@ -68,7 +68,7 @@ def decode_snapshot(data: bytes) -> LogSnapshot:
     """Return the snapshot. Raises DataError: damaged, or of another version."""
     header, rows = decode_lines(data, KIND, VERSION)
     try:
-        bookmarks = {int(number): Bookmark(int(at), last, check) for number, at, last, check in header["bookmarks"]}
+        bookmarks = {int(number): ReadPosition(int(at), last, check) for number, at, last, check in header["bookmarks"]}
         return LogSnapshot(
             str(header["cluster_id"]),
             str(header["topic"]),

@@ -15,7 +15,7 @@ from spark_connect_rt.kafka.executor_clients import (
     RECORD_REPORTS,
     BatchConsumer,
     BatchProducer,
-    SaysWhenEmpty,
+    IdleNotifier,
 )
 from spark_connect_rt.records.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
 from tests.contract.compacted_log_contract import fresh_name, until
@@ -123,7 +123,7 @@ class BatchClientsContract:
         producer, said = self.new_producer(**OFFSET_REPORTS), threading.Event()
         for count in (2_000, 1):
             producer.produce(rows_batch([{"value": b"v"}] * count, {TOPIC: topic.encode(), PARTITION: b"1"}))
-            if isinstance(producer, SaysWhenEmpty):
+            if isinstance(producer, IdleNotifier):
                 assert producer.is_empty(said.set) or said.wait(LIMIT_MS / 1000)
                 said.clear()
                 producer.flush(0)

@@ -10,7 +10,7 @@ from spark_connect_rt.operations.history.offset_timeline import (
     HOURS,
     MINUTE_MS,
     MINUTES,
-    CourseStore,
+    OffsetTimelineStore,
     TimelineChunk,
     packed,
     with_point,
@@ -106,7 +106,7 @@ class HistoryStoreContract:
         store.close()
 
     def test_the_course_is_kept_in_slots_that_go_round(self, topic: str) -> None:
-        store, other = CourseStore(self.source(topic)), CourseStore(self.source(topic))
+        store, other = OffsetTimelineStore(self.source(topic)), OffsetTimelineStore(self.source(topic))
         start_ms = HOURS.start_ms(NOW_MS)
         part = with_point(TimelineChunk(start_ms), MINUTES, (start_ms + MINUTE_MS, [({"f": "x"}, {"p": 2**60})]))
         assert part is not None

@@ -18,7 +18,7 @@ from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.steps.membership import Membership
-from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_task import WorkerTask
 from spark_connect_rt.topics.config_state import ConfigFold
@@ -127,7 +127,7 @@ def new_task_configurations_need_no_rebalance(patch: Patch) -> None:
 
 
 def handing_in_is_not_tried_again(patch: Patch) -> None:
-    patch.setattr(Publishing, "_again", lambda self, name, pending, error, now_ms: None)
+    patch.setattr(PublishTaskConfigs, "_again", lambda self, name, pending, error, now_ms: None)
 
 
 def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:

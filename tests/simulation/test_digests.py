@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.group.compact.claims import known_after
-from spark_connect_rt.group.compact.record_room import Room
+from spark_connect_rt.group.compact.record_room import GroupRecordBudget
 from spark_connect_rt.runtime.herder.steps import assigning
 from tests.support.simulation.simulated_schedule import run_schedule
 
@@ -28,11 +28,11 @@ def test_no_invariant_breaks_when_leaders_know_lists_by_their_digests(monkeypatc
         seen["digests"] += sum(said.digest is not None for said in claims.said.values())
         return known_after(claims, owners, limit_bytes)
 
-    def asked(self: Room, lists: Mapping[str, int]) -> list[str]:
+    def asked(self: GroupRecordBudget, lists: Mapping[str, int]) -> list[str]:
         return sorted(lists)[:1]
 
-    monkeypatch.setattr(Room, "list_exponent", 0)
-    monkeypatch.setattr(Room, "asked", asked)
+    monkeypatch.setattr(GroupRecordBudget, "list_exponent", 0)
+    monkeypatch.setattr(GroupRecordBudget, "asked", asked)
     monkeypatch.setattr(assigning, "_asking", asks)
     monkeypatch.setattr(assigning, "known_after", knows)
     for seed in SEEDS:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from spark_connect_rt.base.adaptive_fallback import BackedOffTries
+from spark_connect_rt.base.adaptive_fallback import AdaptiveFallback
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
 from spark_connect_rt.connectors.sql.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
@@ -40,7 +40,7 @@ class Writer:
         self._batch_size = batch_size
         self._copy_from_rows = copy_from_rows if database.dialect == POSTGRESQL else None
         self._filled: set[str] = set()
-        self._tries: dict[str, BackedOffTries] = {}
+        self._tries: dict[str, AdaptiveFallback] = {}
         self._has_savepoint = False
 
     def begin(self) -> None:
@@ -126,7 +126,7 @@ class Writer:
 
     def _went_straight(self, words: CopyWords, shape: RowShape, data: CsvRows) -> bool:
         """Upsert by a plain COPY, as no key is in the table; False: it is not to be tried, or one was."""
-        tries = self._tries.setdefault(words.stage, BackedOffTries())
+        tries = self._tries.setdefault(words.stage, AdaptiveFallback())
         if self._mode != UPSERT or shape.deletes or not tries.due():
             return False
         self._execute_all(f"{words.check_upsert()}; {self._savepoint()}")

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.base.supervision import SupervisedPart, report_nowhere
-from spark_connect_rt.engine.driver.control_handshake import Guest, Handshakes
+from spark_connect_rt.engine.driver.control_handshake import Handshakes, PendingConnection
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message
 
 DEATH_MARGIN = 1.2  # of the session timeout
@@ -48,7 +48,7 @@ class ChannelOwner(Protocol):
 class SlotConnection:
     """One half of a slice, or who closes its books."""
 
-    def __init__(self, guest: Guest, role: str) -> None:
+    def __init__(self, guest: PendingConnection, role: str) -> None:
         self.sock = guest.sock
         self.cipher = guest.cipher
         self.splitter = guest.splitter
@@ -130,7 +130,7 @@ class ControlChannel:
         owner = self._owners.get(slice_id)
         return None if owner is None else owner.token
 
-    def _admit(self, guest: Guest, hello: Message, others: list[Message]) -> None:
+    def _admit(self, guest: PendingConnection, hello: Message, others: list[Message]) -> None:
         connection = SlotConnection(guest, hello["role"])
         self._order(connection, lambda: self._take_in(connection, hello, others))
         if self.ended:

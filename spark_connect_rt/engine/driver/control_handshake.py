@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class Guest:
+class PendingConnection:
     """A connection that has not said hello."""
 
     sock: socket.socket
@@ -73,7 +73,7 @@ class Handshakes:
         listener: socket.socket,
         tls: ssl.SSLContext | None,
         token_of: Callable[[int], str | None],
-        admit: Callable[[Guest, Message, list[Message]], None],
+        admit: Callable[[PendingConnection, Message, list[Message]], None],
     ) -> None:
         """Take the listener; ``admit`` takes over each guest whose hello names a slice and its token."""
         self._listener = listener
@@ -81,7 +81,7 @@ class Handshakes:
         self._tls = tls
         self._token_of = token_of
         self._admit = admit
-        self._guests: dict[Guest, None] = {}  # the oldest first
+        self._guests: dict[PendingConnection, None] = {}  # the oldest first
         self._wake_in, self._wake_out = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -133,7 +133,7 @@ class Handshakes:
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         cipher = Plain() if self._tls is None else Tls(self._tls, server_side=True)
-        guest = Guest(sock, cipher, time.monotonic())
+        guest = PendingConnection(sock, cipher, time.monotonic())
         self._guests[guest] = None
         self._selector.register(sock, selectors.EVENT_READ, guest)
 
@@ -141,7 +141,7 @@ class Handshakes:
         if self._guests:
             self._dismiss(next(iter(self._guests)), why)
 
-    def _serve(self, guest: Guest) -> None:
+    def _serve(self, guest: PendingConnection) -> None:
         if guest not in self._guests:
             return
         try:
@@ -154,7 +154,7 @@ class Handshakes:
             log.exception("an unauthenticated connection failed")
             self._dismiss(guest, str(error))
 
-    def _on_bytes(self, guest: Guest) -> None:
+    def _on_bytes(self, guest: PendingConnection) -> None:
         chunk = guest.sock.recv(HELLO_LIMIT_BYTES)
         if not chunk:
             raise ValueError("it closed the connection")
@@ -166,12 +166,12 @@ class Handshakes:
             self._forget(guest)
             self._admit(guest, hello, others)
 
-    def _dismiss(self, guest: Guest, why: str) -> None:
+    def _dismiss(self, guest: PendingConnection, why: str) -> None:
         log.info("control channel: closing an unauthenticated connection: %s", why)
         self._forget(guest)
         guest.sock.close()
 
-    def _forget(self, guest: Guest) -> None:
+    def _forget(self, guest: PendingConnection) -> None:
         if self._guests.pop(guest, guest) is None:
             self._selector.unregister(guest.sock)
 

@@ -1,7 +1,7 @@
 """The life of runs: started, paused, moved, recovered after losses, ended (engine.task_runner, its policy).
 
 Owns every run of this worker and the order of its events. Everything here runs on one loop, so nothing is locked;
-reports of hostings that are over find no run and are refused (E2). Transport is behind SliceLauncher.
+reports of hostings that are over find no run and are refused (E2). Transport is behind SlotLauncher.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_connect_rt.engine.driver import reports
 from spark_connect_rt.engine.driver.loop import Loop
 from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Slot, TaskRun
 from spark_connect_rt.engine.driver.reports import offsets_answer
-from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
+from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceMessage, SlotLauncher
 from spark_connect_rt.engine.driver.slot_packing import Isolation
 from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.engine.executor.control_wire import Message, encode_offsets
@@ -188,7 +188,7 @@ class Engine:
 
     def __init__(
         self,
-        launcher: SliceLauncher,
+        launcher: SlotLauncher,
         settings: EngineSettings | None = None,
         report: Report = report_nowhere,
         threads: Threads = MACHINE_THREADS,

@@ -115,7 +115,7 @@ class FairGate:
 PART_BYTES = 512 * 1024
 
 
-class PluginDoor:
+class PluginDownloads:
     """The folders of plug-ins as they are now. One thread."""
 
     def __init__(self, folders: Sequence[str], java_jars: Callable[[], Sequence[Path]] = tuple) -> None:
@@ -206,7 +206,7 @@ class SparkSliceLauncher:
     ) -> None:
         """``shipped``: folders of plug-ins that executors elsewhere get from here; ``java_jars``: what hosts Java's."""
         self.session = session
-        self.plugins = PluginDoor(shipped, java_jars)
+        self.plugins = PluginDownloads(shipped, java_jars)
         self.session_timeout_ms = session_timeout_ms
         self.clients = clients
         self.planning = FairGate(PLANNING_THREADS)
@@ -228,7 +228,7 @@ class SparkSliceLauncher:
 
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
-        spark_slice = SparkSlice(self, slice_id)
+        spark_slice = SparkSlotJob(self, slice_id)
         try:
             threading.Thread(target=spark_slice.run_job, name=f"slice-{slice_id}", daemon=True).start()
         except RuntimeError as error:  # no thread is left: a slice that could not be opened, as for want of a file
@@ -267,7 +267,7 @@ class SparkSliceLauncher:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class SparkSlice:
+class SparkSlotJob:
     """One slice: SliceHandle for the engine, ChannelOwner for the channel."""
 
     def __init__(self, launcher: SparkSliceLauncher, slice_id: int) -> None:

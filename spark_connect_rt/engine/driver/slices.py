@@ -50,7 +50,7 @@ class SliceHandle(Protocol):
         """Kill both halves; SliceGone follows once they are certainly dead. Returns at once."""
 
 
-class SliceLauncher(Protocol):
+class SlotLauncher(Protocol):
     """Starts slices and says what becomes of them; the engine knows Spark by this port alone."""
 
     def open(self, on_event: OnSliceEvent) -> None:

@@ -24,7 +24,7 @@ from spark_connect_rt.kafka.executor_clients import (
     BatchProducer,
     DeliveryReports,
     ExecutorClients,
-    SaysWhenEmpty,
+    IdleNotifier,
     SkipsRefused,
 )
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
@@ -48,7 +48,7 @@ class SourceTaskWriter(TaskWriter):
         super().__init__(host, launch, report)
         self._clients = clients
         self._producer: BatchProducer | None = None
-        self._says_when_empty: SaysWhenEmpty | None = None  # the same, if it does
+        self._says_when_empty: IdleNotifier | None = None  # the same, if it does
         self._refusing: SkipsRefused | None = None  # the same, where it leaves refused records out
         self._new_topics = NewTopics(launch, clients)
         self._delivery_reports = DeliveryReports.NOTHING
@@ -104,7 +104,7 @@ class SourceTaskWriter(TaskWriter):
             self._delivery_reports = delivery_reports
             self._producer = self._clients.producer({**config, **delivery_reports.properties})
             self._skip_refused(self._producer)
-            self._says_when_empty = self._producer if isinstance(self._producer, SaysWhenEmpty) else None
+            self._says_when_empty = self._producer if isinstance(self._producer, IdleNotifier) else None
             if self._end_by_s is not None:
                 self._producer.hurry(self._end_by_s)
         return self._producer

@@ -20,7 +20,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS, NUMBERS, ROOT, Subject, quiet_libraries, subject_of
 from spark_connect_rt.config.secrets import secrets_in
 from spark_connect_rt.engine.executor.control_wire import encode_message
-from spark_connect_rt.engine.log_lines import LineGate, RawLine, dropped_line, encoded, raw_line, shortened
+from spark_connect_rt.engine.log_lines import LogRateLimit, RawLine, dropped_line, encoded, raw_line, shortened
 from spark_connect_rt.engine.task_runner import TaskLaunch
 
 # What an executor's Python process writes to standard error, without secrets (the driver: app/logging_setup.py).
@@ -87,7 +87,7 @@ class ExecutorLogs(logging.Handler):
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now_s = now_s
-        self._gate = LineGate()
+        self._gate = LogRateLimit()
         self._waiting: deque[tuple[Subject | None, RawLine]] = deque()
         self._size = 0
         self._host = socket.gethostname()

@@ -39,7 +39,7 @@ _ORIGINALS = 100_000  # records whose consumed bytes are kept for a dead letter 
 
 
 @dataclass(frozen=True, slots=True)
-class CutChain:
+class SplitChain:
     """A connector's settings on both sides of the cut."""
 
     python: Mapping[str, str]
@@ -80,7 +80,7 @@ def crossing(config: Mapping[str, str]) -> dict[str, str]:
 
 def cut_chain(
     config: Mapping[str, str], worker_config: Mapping[str, str], in_java: Callable[[str, str | None], bool]
-) -> CutChain | None:
+) -> SplitChain | None:
     """Return where a sink's chain is cut; None: Java has all of it, and nothing runs in Python.
 
     ``in_java``: whether Java has the plug-in of this name and version. Pure.
@@ -91,7 +91,7 @@ def cut_chain(
     cut = max((number for number, alias in enumerate(transforms, 1) if not stays.step(alias)), default=0)
     if not cut and stays.converters(worker_config):
         return None
-    return CutChain(with_chain(config, transforms[:cut]), crossing(with_chain(config, transforms[cut:])))
+    return SplitChain(with_chain(config, transforms[:cut]), crossing(with_chain(config, transforms[cut:])))
 
 
 def with_chain(config: Mapping[str, str], transforms: Sequence[str]) -> dict[str, str]:
@@ -125,7 +125,7 @@ def java_has(clients: ExecutorClients) -> Callable[[str, str | None], bool]:
     return in_java
 
 
-def cut_of(parts: SinkParts) -> CutChain | None:
+def cut_of(parts: SinkParts) -> SplitChain | None:
     """Return where the chain of a launch is cut."""
     return cut_chain(parts.connector_config, parts.worker_config, java_has(parts.clients))
 
@@ -133,7 +133,7 @@ def cut_of(parts: SinkParts) -> CutChain | None:
 class PythonPart:
     """What runs here of a cut chain. The task's thread."""
 
-    def __init__(self, cut: CutChain, parts: SinkParts, *, keeps_originals: bool) -> None:
+    def __init__(self, cut: SplitChain, parts: SinkParts, *, keeps_originals: bool) -> None:
         """Make converters and transformations. Raises BadConfigError."""
         waiting = RetryWait(monotonic_ms, parts.wait_ms)
         self._pipeline = SinkPipeline.from_config(
@@ -178,7 +178,7 @@ class PythonPart:
 
 def cut_source_chain(
     config: Mapping[str, str], worker_config: Mapping[str, str], in_java: Callable[[str, str | None], bool]
-) -> CutChain | None:
+) -> SplitChain | None:
     """Return where a source's chain is cut; None: Java has all of it, and nothing runs in Python.
 
     ``in_java``: whether Java has the plug-in of this name and version. Pure.
@@ -188,7 +188,7 @@ def cut_source_chain(
     cut = next((number for number, alias in enumerate(transforms) if not stays.step(alias)), len(transforms))
     if cut == len(transforms) and stays.converters(worker_config):
         return None
-    return CutChain(with_chain(config, transforms[cut:]), crossing(with_chain(config, transforms[:cut])))
+    return SplitChain(with_chain(config, transforms[cut:]), crossing(with_chain(config, transforms[:cut])))
 
 
 class SourceChain:

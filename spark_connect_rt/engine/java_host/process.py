@@ -71,7 +71,7 @@ KILL_AFTER_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class SignsOfLife:
+class JvmLiveness:
     """The silence of one JVM. ``notice`` is for the thread that reads its socket."""
 
     def __init__(self, pid: int, on_silent: Callable[[str], None], kill_after_s: float = KILL_AFTER_S) -> None:
@@ -295,7 +295,7 @@ class JavaProcess:
         JAVA_LOG_LEVELS.listen(self._set_levels)
         if JAVA_LOG_LEVELS.current() != set_before:  # set while the JVM started
             self._set_levels()
-        self._signs = SignsOfLife(self.pid, self._on_silent, silence_limit_s)
+        self._signs = JvmLiveness(self.pid, self._on_silent, silence_limit_s)
         self._thread = threading.Thread(target=self._read_frames, name="java-frames", daemon=True)
         self._thread.start()
 

@@ -230,7 +230,7 @@ class _Jvm:
 
 
 @dataclass(slots=True)
-class SlotHosts:
+class JvmPool:
     """The JVMs of this process."""
 
     start: StartJvm = field(default_factory=lambda: _start)
@@ -377,6 +377,6 @@ def _program() -> tuple[Java, tuple[Path, ...]]:
 
 
 @functools.cache
-def slot_hosts() -> SlotHosts:
+def slot_hosts() -> JvmPool:
     """Return those of this process."""
-    return SlotHosts()
+    return JvmPool()

@@ -75,7 +75,7 @@ class ForkRequest:
 
 
 @dataclass(frozen=True)
-class Home:
+class ImportedSurroundings:
     """The surroundings in which the zygote imported: a process that wants others would import other things."""
 
     directory: str
@@ -119,7 +119,7 @@ def start_zygote(
     if threading.active_count() > 1:
         door.close()
         return False
-    home = Home(os.getcwd(), list(paths), os.environ.get("PYTHONHASHSEED"))
+    home = ImportedSurroundings(os.getcwd(), list(paths), os.environ.get("PYTHONHASHSEED"))
     lifeline, held_open = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -133,7 +133,11 @@ def start_zygote(
 
 
 def _live(
-    door: ForkServerSocket, lifeline: int, prepare: Callable[[], None], run: Callable[[str], None], home: Home
+    door: ForkServerSocket,
+    lifeline: int,
+    prepare: Callable[[], None],
+    run: Callable[[str], None],
+    home: ImportedSurroundings,
 ) -> NoReturn:
     """Be the zygote; never returns into what the parent was doing."""
     code = 1
@@ -156,7 +160,12 @@ class Zygote:
     """Forks for those that ask, until the worker has ended."""
 
     def __init__(
-        self, listener: socket.socket, lifeline: int, run: Callable[[str], None], home: Home, own_paths: Sequence[str]
+        self,
+        listener: socket.socket,
+        lifeline: int,
+        run: Callable[[str], None],
+        home: ImportedSurroundings,
+        own_paths: Sequence[str],
     ) -> None:
         """``lifeline`` ends with the worker; ``own_paths`` is the PYTHONPATH that this interpreter started with."""
         self._listener = listener

@@ -15,8 +15,8 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.group.assignments import ConnectorsAndTasks, held_by
 from spark_connect_rt.group.compact.form import (
     WHOLE_LIST,
-    Claim,
     CompactAssignment,
+    ReportedWork,
     compact_name,
     decode_claim,
     digest_of,
@@ -66,16 +66,16 @@ class ClaimRules:
         """Return the URL of a leader, None when this worker does not have it."""
         return self.leader_url if leader_id == self.leader_id and self.leader_url else None
 
-    def claim(self, metadata: WorkerMetadata, packed: bytes | None) -> Claim:
+    def claim(self, metadata: WorkerMetadata, packed: bytes | None) -> ReportedWork:
         """Return what the next JoinGroup says; ``packed`` is ``held_bytes`` of the metadata."""
         hint = leader_hint(self.leader_id) if self.leader_url else None
         held = held_by(metadata)
         if packed is None or self.whole_list or len(packed) <= 1 << self.limit_exponent:
-            return Claim(metadata, knows_leader=hint)
+            return ReportedWork(metadata, knows_leader=hint)
         if self.agreed is None or not _same(held, self.agreed):
-            return Claim(metadata, knows_leader=hint)
+            return ReportedWork(metadata, knows_leader=hint)
         digest = digest_of((held.connectors, held.tasks))
-        return Claim(replace(metadata, allocation=None), digest, len(packed), hint)
+        return ReportedWork(replace(metadata, allocation=None), digest, len(packed), hint)
 
 
 def compact_offers(protocol: ConnectProtocol, metadata: WorkerMetadata, rules: ClaimRules) -> list[tuple[str, bytes]]:
@@ -93,7 +93,7 @@ class Claims:
     """What all members said, read."""
 
     members: Mapping[str, WorkerMetadata]  # with what they hold, where it is known
-    said: Mapping[str, Claim] = field(default_factory=dict)
+    said: Mapping[str, ReportedWork] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # whose digests stand for lists that this leader does not know
     unreadable: Mapping[str, str] = field(default_factory=dict)  # member -> why
     list_bytes: Mapping[str, int] = field(default_factory=dict)  # of members that sent lists: at most so long are these
@@ -102,7 +102,7 @@ class Claims:
 def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
     """Read the members' metadata; digests become the lists behind them."""
     members: dict[str, WorkerMetadata] = {}
-    said: dict[str, Claim] = {}
+    said: dict[str, ReportedWork] = {}
     unknown: list[str] = []
     unreadable: dict[str, str] = {}
     list_bytes: dict[str, int] = {}

@@ -260,7 +260,7 @@ _NOTHING_HELD, _LIST, _DIGEST = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ReportedWork:
     """What a member says when it joins: either ``metadata`` with all it holds, or without, and the ``digest`` of it."""
 
     metadata: WorkerMetadata
@@ -315,7 +315,7 @@ def held_bytes(metadata: WorkerMetadata) -> bytes | None:
     return None if held is None else pack_work((held.connectors, held.tasks))
 
 
-def encode_claim(protocol: ConnectProtocol, claim: Claim, held: bytes | None = None) -> bytes:
+def encode_claim(protocol: ConnectProtocol, claim: ReportedWork, held: bytes | None = None) -> bytes:
     """Return the metadata blob; ``held`` is ``held_bytes`` of the metadata, for who has it already.
 
     Raises DataError when a name is longer than the group protocol carries.
@@ -333,7 +333,7 @@ def encode_claim(protocol: ConnectProtocol, claim: Claim, held: bytes | None = N
     return b"".join(parts)
 
 
-def decode_claim(blob: bytes) -> Claim:
+def decode_claim(blob: bytes) -> ReportedWork:
     """Read a metadata blob. Raises DataError."""
     reader = ByteReader(blob)
     head = reader.byte()
@@ -343,13 +343,13 @@ def decode_claim(blob: bytes) -> Claim:
     config_offset = reader.varint() - 1
     if kind == _DIGEST:
         digest = reader.take(DIGEST_BYTES)
-        return Claim(WorkerMetadata(url, config_offset), digest, reader.varint() + 1 << 3, hint)
+        return ReportedWork(WorkerMetadata(url, config_offset), digest, reader.varint() + 1 << 3, hint)
     if kind == _NOTHING_HELD:
-        return Claim(WorkerMetadata(url, config_offset), knows_leader=hint)
+        return ReportedWork(WorkerMetadata(url, config_offset), knows_leader=hint)
     if kind != _LIST:
         raise DataError(f"group metadata says in {kind} what is held, which this version does not read")
     connectors, tasks = reader.work()
-    return Claim(
+    return ReportedWork(
         WorkerMetadata(url, config_offset, Assignment("", "", config_offset, connectors, tasks)), knows_leader=hint
     )
 

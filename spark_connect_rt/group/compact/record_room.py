@@ -32,7 +32,7 @@ Encode = Callable[[str, Assignment, bool], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GroupRecordBudget:
     """How large the record may be, and what it holds before any assignment."""
 
     limit_bytes: int
@@ -68,10 +68,10 @@ class Room:
         return tasks * _TASK_BYTES * 2 > self.limit_bytes - _HEAD_BYTES - self.ids_bytes
 
 
-def room_for(members: Mapping[str, bytes], urls: Mapping[str, str], limit_bytes: int) -> Room:
+def room_for(members: Mapping[str, bytes], urls: Mapping[str, str], limit_bytes: int) -> GroupRecordBudget:
     """Return the room of a record; member id -> its metadata, and the URL that it says."""
     ids = sum(_MEMBER_BYTES + 2 * len(member) - _UUID_BYTES + _host_bytes(urls.get(member, "")) for member in members)
-    return Room(limit_bytes, _HEAD_BYTES + ids + sum(map(len, members.values())), len(members), ids)
+    return GroupRecordBudget(limit_bytes, _HEAD_BYTES + ids + sum(map(len, members.values())), len(members), ids)
 
 
 def _host_bytes(url: str) -> int:
@@ -81,7 +81,7 @@ def _host_bytes(url: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedAssignment:
     """What goes out in this round, and how much waits for the next."""
 
     blobs: Mapping[str, bytes]
@@ -124,9 +124,9 @@ class _Fitting:
 def fit(
     result: AssignmentResult,
     memory: AssignorMemory,
-    room: Room,
+    room: GroupRecordBudget,
     encode: Encode,
-) -> Fitted:
+) -> FittedAssignment:
     """Return the assignments that fit, revocations before what is given; the rest waits.
 
     The revocation of what runs twice never waits.
@@ -139,7 +139,7 @@ def fit(
     """
     whole = {member: encode(member, sent, False) for member, sent in result.assignments.items()}
     if sum(map(len, whole.values())) <= room.left_bytes:
-        return Fitted(whole, result, memory)
+        return FittedAssignment(whole, result, memory)
     fitting = _Fitting(result, encode, room.left_bytes)
     stops = Counter(
         item for sent in result.assignments.values() for item in (*sent.revoked_connectors, *sent.revoked_tasks)
@@ -181,7 +181,7 @@ def _part_revoked(so_far: Assignment, wanted: Assignment, count: int) -> Assignm
     )
 
 
-def _fitted(fitting: _Fitting, memory: AssignorMemory) -> Fitted:
+def _fitted(fitting: _Fitting, memory: AssignorMemory) -> FittedAssignment:
     result, sent = fitting.result, fitting.sent
     not_given, not_revoked, owners = NOTHING, NOTHING, dict(result.owners)
     given_parts, revoked_parts = [], []
@@ -204,7 +204,9 @@ def _fitted(fitting: _Fitting, memory: AssignorMemory) -> Fitted:
         memory = replace(memory, revoked_in_previous=False, successive_revoking=0)
     waiting = sum(len(part.connectors) + len(part.tasks) for part in (not_given, not_revoked))
     progress = any(each.revokes or each.connectors or each.tasks for each in sent.values())
-    return Fitted(fitting.blobs, replace(result, assignments=sent, owners=owners), memory, waiting, False, progress)
+    return FittedAssignment(
+        fitting.blobs, replace(result, assignments=sent, owners=owners), memory, waiting, False, progress
+    )
 
 
 def _given(assignment: Assignment) -> ConnectorsAndTasks:

@@ -46,7 +46,7 @@ from spark_connect_rt.topics.log_snapshot import LogFacts
 # Where the records of one producer came to lie, as its delivery reports say: what is to be read back.
 
 
-class OwnRecords:
+class OwnAppends:
     """Any thread."""
 
     def __init__(self, topic: str) -> None:
@@ -82,12 +82,12 @@ class OwnRecords:
 ROOM_WAIT_S = 0.05
 
 
-class AppendReports:
+class AppendAck:
     """Counts the reports, which any thread may serve."""
 
     __slots__ = ("_done", "_error", "_left", "_lock", "_own", "_topic")
 
-    def __init__(self, topic: str, count: int, own: OwnRecords, done: Callable[[Exception | None], None]) -> None:
+    def __init__(self, topic: str, count: int, own: OwnAppends, done: Callable[[Exception | None], None]) -> None:
         """``done`` is called once: with the first error, None when all ``count`` records are durable."""
         self._topic = topic
         self._left = count
@@ -136,7 +136,7 @@ def produced(producer: Any, topic: str, write: Write, answer: AppendReports, unt
 
 
 @dataclass(frozen=True, slots=True)
-class FactsOfLog:
+class LogDescriber:
     """Of one topic."""
 
     admin: KafkaAdmin
@@ -178,7 +178,7 @@ class _Round(Generic[T]):
     failed: bool = False
 
 
-class JointQuestion(Generic[T]):
+class SingleFlight(Generic[T]):
     """Any thread."""
 
     def __init__(self) -> None:
@@ -260,8 +260,8 @@ class KafkaCompactedLog:
         self._assigned_all = False
         self._unanswered = 0  # appends
         self._failed: Exception | None = None  # of the appends since the last flush
-        self._own = OwnRecords(spec.name)
-        self._end = JointQuestion[Mapping[TopicPartition, int]]()
+        self._own = OwnAppends(spec.name)
+        self._end = SingleFlight[Mapping[TopicPartition, int]]()
         self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
         self._stopping = False
@@ -284,7 +284,7 @@ class KafkaCompactedLog:
         self._consumer = self._made.new_consumer()
         self._positions, self._begun_at = {place.partition: offset for place, offset in beginning.items()}, end
         if self._load is not None:
-            asked = FactsOfLog(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
+            asked = LogDescriber(self._admin, self.topic, self._is_transactional(), self._start_timeout_ms)
             self._positions = self._load.begin(asked.facts(beginning, end, self._load.wants_facts))
             self._loading = {} if self._reached(end) else end  # nothing there: nothing to wait for
         self._thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
@@ -308,7 +308,7 @@ class KafkaCompactedLog:
                 self._answer(on_appended, None)
                 return
             writes = self._places.writes(records)
-            answer = AppendReports(self.topic, len(writes), self._own, lambda error: self._answer(on_appended, error))
+            answer = AppendAck(self.topic, len(writes), self._own, lambda error: self._answer(on_appended, error))
             limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
             for write in writes:
                 has_room = produced(producer, self.topic, write, answer, limit_s if has_room else 0.0)

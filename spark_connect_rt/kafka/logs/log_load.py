@@ -25,7 +25,7 @@ from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
 from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.lost_brokers import CallWatch, warn_replaced
 from spark_connect_rt.topics.compacted_log import LogRecord
-from spark_connect_rt.topics.log_snapshot import Bookmark, LogCache, LogFacts, LogSnapshot
+from spark_connect_rt.topics.log_snapshot import LogCache, LogFacts, LogSnapshot, ReadPosition
 
 # Messages live for one batch. So many stay in the processor's caches, and below the garbage collector's threshold:
 # 10,000 at a time cost half as much again (CPU, 2,000,000 records).
@@ -71,8 +71,8 @@ class LatestLoad:
         # Partition, key -> message, or record of the snapshot or after the load. A key may be in several partitions.
         self._latest: dict[_Place, Any] = {}
         self._last: dict[int, Any] = {}  # partition -> the last message or record seen
-        self._marks: dict[int, Bookmark] = {}  # where a partition stood before this start read anything of it
-        self._unproven: dict[int, Bookmark] = {}
+        self._marks: dict[int, ReadPosition] = {}  # where a partition stood before this start read anything of it
+        self._unproven: dict[int, ReadPosition] = {}
         self._unsaved_count = 0
         self._saved_ms = 0
 
@@ -86,7 +86,7 @@ class LatestLoad:
         self._facts = facts
         snapshot = self._cache.load(facts) if self._cache is not None else None
         if snapshot is None:
-            self._marks = {number: Bookmark(at) for number, at in facts.beginning.items()}
+            self._marks = {number: ReadPosition(at) for number, at in facts.beginning.items()}
         else:
             self._marks = dict(snapshot.bookmarks)
             self._latest = {(record[0], record[2]): LogRecord(*record) for record in snapshot.records}
@@ -123,7 +123,7 @@ class LatestLoad:
         if self._cache is not None:
             self._cache.discard(self._facts, "the log holds other records than before")
         self._latest, self._last, self._unproven, self._unsaved_count = {}, {}, {}, 0
-        self._marks = {number: Bookmark(at) for number, at in self._facts.beginning.items()}
+        self._marks = {number: ReadPosition(at) for number, at in self._facts.beginning.items()}
         return dict(self._facts.beginning)
 
     def finish(self) -> list[LogRecord]:
@@ -183,9 +183,9 @@ def _record_of(record: Any) -> LogRecord:
     return record if isinstance(record, LogRecord) else to_records([record])[0]
 
 
-def _bookmark(last: Any) -> Bookmark:
+def _bookmark(last: Any) -> ReadPosition:
     record = _record_of(last)
-    return Bookmark(record.offset + 1, record.offset, checksum(record))
+    return ReadPosition(record.offset + 1, record.offset, checksum(record))
 
 
 def _kept(records: Sequence[LogRecord]) -> dict[_Place, Any]:

@@ -61,7 +61,7 @@ LEAVE_LIMIT_S = 1.0
 _FAR_MS = 3_600_000
 
 
-class GroupShell(Protocol):
+class GroupClient(Protocol):
     """What the I/O thread needs of the member it works for."""
 
     @property
@@ -98,10 +98,10 @@ class GroupShell(Protocol):
         """Take note that LeaveGroup was answered, or will not be."""
 
 
-class GroupIo:
+class GroupIoThread:
     """Runs effects. ``run`` is the thread's whole life; the rest is called on its loop."""
 
-    def __init__(self, shell: GroupShell) -> None:
+    def __init__(self, shell: GroupClient) -> None:
         self._shell = shell
         self._settings = shell.settings
         self._group_id = shell.settings.link.group_id
@@ -333,7 +333,7 @@ class KafkaGroupMember:
         self._polling = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._io = GroupIo(self)
+        self._io = GroupIoThread(self)
         self._left = threading.Event()
 
     def start(self) -> None:

@@ -43,7 +43,7 @@ from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
 NUMBER = "connectrt.number"
 
 
-class RecordPlaces:
+class RecordOffsets:
     """Of one producer."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class ColumnProducer:
         self._changed = threading.Condition()  # of the following
         self._records = self._bytes = 0  # under way
         self._runs = DeliveryRuns()
-        self._places = RecordPlaces()
+        self._places = RecordOffsets()
         self._failure: ConnectError | None = None
         self._skips = False
         self._refused: list[ConnectError] = []

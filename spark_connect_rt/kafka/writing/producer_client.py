@@ -62,7 +62,7 @@ class _Entry:
         return self.written.done()
 
 
-class JointBatches:
+class BatchCoalescer:
     """See the module."""
 
     def __init__(self, settings: ColumnSettings, send: Send, withdraw: Withdraw) -> None:
@@ -201,7 +201,7 @@ class ProducerClient:
     def __init__(self, settings: ColumnSettings) -> None:
         """Take what ``column_settings`` returned."""
         self.last_error = ""
-        self.joint = JointBatches(settings, self.send, self.withdrawn)
+        self.joint = BatchCoalescer(settings, self.send, self.withdrawn)
         self._requests = Requests(settings.request_bytes)
         self.users = 0  # producers that share it; under the lock of ``SharedClients``
         self._settings = settings

@@ -34,7 +34,7 @@ def connection_of(properties: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in properties.items() if k in _CONNECTION or k.startswith(("ssl.", "sasl."))}
 
 
-class KafkaLines:
+class KafkaChecks:
     """The checks of one configuration in Kafka."""
 
     def __init__(

@@ -17,7 +17,7 @@ _SHOWN = 3  # partitions by name
 _RESET = "or reset the offsets: create it STOPPED, DELETE /connectors/{name}/offsets, resume it. Or choose another name"
 
 
-class OffsetLines:
+class OffsetChecks:
     """The checks of one name."""
 
     def __init__(

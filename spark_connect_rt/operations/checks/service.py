@@ -39,7 +39,7 @@ from spark_connect_rt.operations.checks.addresses import (
     reached,
 )
 from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, PlannedCheck
-from spark_connect_rt.operations.checks.kafka_checks import KafkaLines
+from spark_connect_rt.operations.checks.kafka_checks import KafkaChecks
 from spark_connect_rt.operations.checks.model import (
     CHECKS,
     CONVERTER,
@@ -53,7 +53,7 @@ from spark_connect_rt.operations.checks.model import (
     CheckReport,
     CheckRequest,
 )
-from spark_connect_rt.operations.checks.offset_lines import OffsetLines
+from spark_connect_rt.operations.checks.offset_lines import OffsetChecks
 from spark_connect_rt.operations.preview.service import StartingPoints
 from spark_connect_rt.plugins.counterparts import counterpart_of
 from spark_connect_rt.plugins.interfaces import PluginCatalog
@@ -216,9 +216,9 @@ class ConnectorChecks:
         sink = isinstance(connector, SinkConnector)
         worker = self._deps.resolve(self._deps.settings.worker.raw)
         yield from planned(resolved, worker, self._deps.plugins)
-        kafka = KafkaLines(self._deps, self._clusters, name or "check", stored, resolved, sink=sink)
+        kafka = KafkaChecks(self._deps, self._clusters, name or "check", stored, resolved, sink=sink)
         yield from kafka.planned()
-        offsets = OffsetLines(self._deps, self._starting, name, stored, resolved, sink=sink)
+        offsets = OffsetChecks(self._deps, self._starting, name, stored, resolved, sink=sink)
         yield PlannedCheck(NAME, "name", offsets.of_name)
         yield PlannedCheck(OFFSETS, "name", offsets.of_offsets)
         kafkas = [setting for setting in resolved if ".override." in setting]

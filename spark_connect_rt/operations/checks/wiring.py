@@ -9,7 +9,7 @@ from spark_connect_rt.engine.executor.reach import Obstacles
 from spark_connect_rt.engine.previews.model import PreviewRunner
 from spark_connect_rt.engine.task_runner import TaskRunner
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.permission_checks import KafkaClusterLook
+from spark_connect_rt.kafka.permission_checks import PermissionChecks
 from spark_connect_rt.operations.checks.service import ConnectorChecks
 from spark_connect_rt.operations.preview.service import ConnectorPreviews
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -29,7 +29,7 @@ def previews(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRu
         made: PreviewRunner = found.previews()
         return made
 
-    return ConnectorPreviews(deps, herder, runs, lambda given: KafkaClusterLook().topics(given, TOPICS_LIMIT_S))
+    return ConnectorPreviews(deps, herder, runs, lambda given: PermissionChecks().topics(given, TOPICS_LIMIT_S))
 
 
 def checks(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRunner) -> ConnectorChecks:
@@ -42,7 +42,7 @@ def checks(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRunn
         seen: Obstacles = found.reach()(places, limit_s)
         return seen
 
-    return ConnectorChecks(deps, herder, KafkaClusterLook(), reach=reach)
+    return ConnectorChecks(deps, herder, PermissionChecks(), reach=reach)
 
 
 def real_runner(runner: TaskRunner, limit_s: float) -> Any:

@@ -19,7 +19,7 @@ from spark_connect_rt.operations.dead_letters.letter import (
     decode_cursor,
     encode_cursor,
 )
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Queues
+from spark_connect_rt.operations.dead_letters.letter_topics import DeadLetterTopics, LetterTopics
 from spark_connect_rt.operations.dead_letters.model import (
     LetterHeader,
     LetterInfo,
@@ -42,12 +42,12 @@ def no_marks(_partition: int, _offset: int) -> ReplayedMark | None:
     return None
 
 
-class LetterDesk:
+class DeadLetterBrowser:
     """The DeadLetterDesk of one worker."""
 
     def __init__(
         self,
-        queues: Queues,
+        queues: DeadLetterTopics,
         topics: LetterTopics,
         forms: LetterForms,
         marks: Callable[[str, str], Marks] = lambda topic, topic_id: no_marks,

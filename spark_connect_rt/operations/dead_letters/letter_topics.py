@@ -107,7 +107,7 @@ class Queue:
         return self.connector is None or writer in (None, self.connector)
 
 
-class Queues:
+class DeadLetterTopics:
     """Finds the queues of the group's connectors. Any thread."""
 
     def __init__(self, views: HerderViews, resolve: Resolved, internal: Collection[str]) -> None:

@@ -75,7 +75,7 @@ def joined(ranges: Ranges) -> Ranges:
     return made
 
 
-class Marks:
+class ReplayedOffsets:
     """Every mark that was read. One thread at a time."""
 
     def __init__(self) -> None:
@@ -119,10 +119,10 @@ def _holds(ranges: Ranges, offset: int) -> bool:
     return index >= 0 and offset < ranges[index][1]
 
 
-class NewMarks:
+class NewReplayedOffsets:
     """The marks that one replay makes. One thread."""
 
-    def __init__(self, topic_id: str, replay: str, known: Marks) -> None:
+    def __init__(self, topic_id: str, replay: str, known: ReplayedOffsets) -> None:
         """``known``: what this replay marked before goes on in the same records."""
         self._topic_id = topic_id
         self._replay = replay
@@ -268,7 +268,7 @@ class ReplayRecords:
     """Everything that was read from the topic of replays. One thread at a time."""
 
     def __init__(self) -> None:
-        self.marks = Marks()
+        self.marks = ReplayedOffsets()
         self.refused = 0  # records that are none of ours
         self._defined: dict[str, ReplayRequest] = {}
         self._progress: dict[str, ReplayProgress] = {}

@@ -17,12 +17,12 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.operations.dead_letters.letter import Letter, LetterFilter
 from spark_connect_rt.operations.dead_letters.letter_edit import EditedRecord
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterReader, LetterTopics, Queue, Queues
+from spark_connect_rt.operations.dead_letters.letter_topics import DeadLetterTopics, LetterReader, LetterTopics, Queue
 from spark_connect_rt.operations.dead_letters.replay_ledger import (
     DONE,
     FAILED,
     RUNNING,
-    NewMarks,
+    NewReplayedOffsets,
     ReplayLog,
     ReplayProgress,
     ReplayRequest,
@@ -74,11 +74,11 @@ class ConnectorFeed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RunParts:
+class ReplayClients:
     """What every replay of a worker stands on."""
 
     worker: str
-    queues: Queues
+    queues: DeadLetterTopics
     topics: LetterTopics
     log: ReplayLog
     new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
@@ -108,7 +108,7 @@ class _Batch:
 class ReplayRun:
     """One run. ``run`` on a thread of its own; ``must_end`` from any."""
 
-    def __init__(self, parts: RunParts, replay: ReplayRequest, must_end: Callable[[], bool]) -> None:
+    def __init__(self, parts: ReplayClients, replay: ReplayRequest, must_end: Callable[[], bool]) -> None:
         """``must_end``: this worker stops, or somebody stopped the replay."""
         self._parts = parts
         self._replay = replay
@@ -117,7 +117,7 @@ class ReplayRun:
         self._letters = None if replay.letters is None else frozenset(replay.letters)
         self._producer: KafkaTransactionalProducer | None = None
         self._progress = ReplayProgress()
-        self._marks: NewMarks | None = None
+        self._marks: NewReplayedOffsets | None = None
         self._batch = _Batch()
         self._partitions: dict[str, int | None] = {}
         self._committed_s = 0.0
@@ -186,7 +186,7 @@ class ReplayRun:
             raise DataError(f"topic {replay.topic} was deleted and created again since the replay started")
         self._progress = replace(progress, worker=self._parts.worker, state=RUNNING, error=None)
         known = self._parts.log.read(lambda records: records.marks)
-        self._marks = NewMarks(found.topic_id, replay.id, known)
+        self._marks = NewReplayedOffsets(found.topic_id, replay.id, known)
         begins = {number: max(span.begins.get(number, 0), at) for number, at in progress.positions.items()}
         return queue, progress.ends, begins
 

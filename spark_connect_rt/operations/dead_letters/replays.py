@@ -54,13 +54,13 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     no_topic,
     wish_record,
 )
-from spark_connect_rt.operations.dead_letters.replay_run import Edit, ReplayRun, RunParts
+from spark_connect_rt.operations.dead_letters.replay_run import Edit, ReplayClients, ReplayRun
 from spark_connect_rt.operations.dead_letters.sink_replay import SinkReplay, check_brokers
 
 # Letters that were replayed deleted from their queue: up to the first one that was not, never beyond.
 
 
-def delete_replayed(parts: RunParts, connector: str | None, topic: str | None) -> DeletedLetters:
+def delete_replayed(parts: ReplayClients, connector: str | None, topic: str | None) -> DeletedLetters:
     """Delete what lies before the first letter that was not replayed, whichever connector wrote it.
 
     Raises NotFoundError, BadRequestError, ForbiddenError, ConnectError: the worker may not delete records.
@@ -82,7 +82,7 @@ def delete_replayed(parts: RunParts, connector: str | None, topic: str | None) -
     return DeletedLetters(queue.topic, deleted, {str(number): at for number, at in sorted(up_to.items())})
 
 
-def _replayed_to(parts: RunParts, queue: Queue, topic_id: str, span: Span) -> dict[int, int]:
+def _replayed_to(parts: ReplayClients, queue: Queue, topic_id: str, span: Span) -> dict[int, int]:
     """Return by partition the offset of the first record that is no replayed letter, else the end."""
     up_to: dict[int, int] = {}
     with parts.topics.reading(queue.topic, span.begins, span.ends) as reading:
@@ -95,7 +95,7 @@ def _replayed_to(parts: RunParts, queue: Queue, topic_id: str, span: Span) -> di
     return {number: up_to.get(number, min(reached[number], end)) for number, end in span.ends.items()}
 
 
-def _is_replayed(parts: RunParts, topic_id: str, letter: Letter) -> bool:
+def _is_replayed(parts: ReplayClients, topic_id: str, letter: Letter) -> bool:
     return parts.log.read(lambda records: records.marks.of(topic_id, letter.partition, letter.offset)) is not None
 
 
@@ -108,7 +108,7 @@ SAMPLE_COUNT, SAMPLE_BYTES = 10, 16_384
 DRY_RUN_LOOK_S = 5.0
 
 
-def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> ReplayRequest:
+def wanted_replay(wanted: WantedReplay, parts: ReplayClients, plugin: Plugin) -> ReplayRequest:
     """Return a replay that can be, still without an id.
 
     Raises BadRequestError, BadConfigError, NotFoundError, ForbiddenError.
@@ -146,7 +146,7 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
     )
 
 
-def _check_sink(connector: str | None, parts: RunParts) -> None:
+def _check_sink(connector: str | None, parts: ReplayClients) -> None:
     if parts.feed is None:
         raise BadRequestError("this worker replays dead letters to topics only")
     config = parts.feed.config_of(connector) if connector else {}
@@ -158,12 +158,12 @@ def _check_sink(connector: str | None, parts: RunParts) -> None:
     check_brokers(config)
 
 
-def new_run(parts: RunParts, replay: ReplayRequest, must_end: Callable[[], bool]) -> ReplayRun:
+def new_run(parts: ReplayClients, replay: ReplayRequest, must_end: Callable[[], bool]) -> ReplayRun:
     """Return what carries a replay out."""
     return (SinkReplay if replay.target == SINK else ReplayRun)(parts, replay, must_end)
 
 
-def dry_run(parts: RunParts, forms: LetterForms, replay: ReplayRequest) -> DryRun:
+def dry_run(parts: ReplayClients, forms: LetterForms, replay: ReplayRequest) -> DryRun:
     """Return what a replay would do with the first letters, and how many there are. Raises ConnectError."""
     run = new_run(parts, replay, lambda: False)
     edit = parts.try_edit(replay)
@@ -219,7 +219,9 @@ class _Running:
 class LetterReplays:
     """The replays of one worker."""
 
-    def __init__(self, parts: RunParts, forms: Sequence[LetterForms], plugin: Plugin, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self, parts: ReplayClients, forms: Sequence[LetterForms], plugin: Plugin, lease_s: float = LEASE_S
+    ) -> None:
         """``forms``: that of dry runs first; all are closed at the end. ``lease_s``: how long a worker may be still."""
         self._parts = parts
         self._forms = forms

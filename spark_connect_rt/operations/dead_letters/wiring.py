@@ -12,12 +12,12 @@ from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.internal_topics import SHORT_HEAD, topic_source
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
-from spark_connect_rt.operations.dead_letters.browser import LetterDesk, Marks, marks_of
+from spark_connect_rt.operations.dead_letters.browser import DeadLetterBrowser, Marks, marks_of
 from spark_connect_rt.operations.dead_letters.letter import LetterForms
 from spark_connect_rt.operations.dead_letters.letter_edit import LetterEdit
-from spark_connect_rt.operations.dead_letters.letter_topics import LetterTopics, Queues
+from spark_connect_rt.operations.dead_letters.letter_topics import DeadLetterTopics, LetterTopics
 from spark_connect_rt.operations.dead_letters.replay_ledger import ReplayLog
-from spark_connect_rt.operations.dead_letters.replay_run import RunParts
+from spark_connect_rt.operations.dead_letters.replay_run import ReplayClients
 from spark_connect_rt.operations.dead_letters.replays import LetterReplays
 from spark_connect_rt.operations.dead_letters.sink_replay import HerderFeed
 from spark_connect_rt.rest.change_history import History
@@ -32,9 +32,9 @@ def dead_letters(
     herder: HerderApi,
     admin: KafkaAdmin,
     history: History | None = None,
-) -> tuple[LetterDesk, LetterReplays]:
+) -> tuple[DeadLetterBrowser, LetterReplays]:
     """Return what answers with pages of dead letters, and what replays them; nothing is started."""
-    queues = Queues(herder.views, deps.resolve, own_topics(config))
+    queues = DeadLetterTopics(herder.views, deps.resolve, own_topics(config))
     topics = LetterTopics(admin, log_client_properties(config, "dead-letters").consumer)
     plugin = deps.plugins.class_of
     shown = LetterForms(queues.config_of, config.raw, plugin, leaves_nothing=True)
@@ -46,7 +46,7 @@ def dead_letters(
     def marks(_topic: str, topic_id: str) -> Marks:
         return marks_of(replay_log, topic_id)
 
-    parts = RunParts(
+    parts = ReplayClients(
         worker=worker,
         queues=queues,
         topics=topics,
@@ -57,7 +57,7 @@ def dead_letters(
         now_ms=deps.clock.now_ms,
         feed=HerderFeed(herder, deps.group_offsets, lambda: shared_admin_properties(config), history),
     )
-    return LetterDesk(queues, topics, shown, marks), LetterReplays(parts, (shown, sent), plugin)
+    return DeadLetterBrowser(queues, topics, shown, marks), LetterReplays(parts, (shown, sent), plugin)
 
 
 def replays_topic(config: WorkerConfig) -> TopicSpec | None:

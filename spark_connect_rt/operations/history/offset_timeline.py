@@ -32,7 +32,7 @@ Point = tuple[int, Sequence[OffsetPair]]
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
+class Resolution:
     """One way of thinning; ``share``: of the bytes of a connector's course."""
 
     name: str
@@ -58,8 +58,8 @@ class Tier:
         return start_ms < now_ms - self.part_ms * self.slots
 
 
-MINUTES = Tier("minute", MINUTE_MS, HOUR_MS, 26, 0.7)
-HOURS = Tier("hour", HOUR_MS, DAY_MS, 33, 0.3)
+MINUTES = Resolution("minute", MINUTE_MS, HOUR_MS, 26, 0.7)
+HOURS = Resolution("hour", HOUR_MS, DAY_MS, 33, 0.3)
 TIERS = {tier.name: tier for tier in (MINUTES, HOURS)}
 
 
@@ -72,7 +72,7 @@ class TimelineChunk:
     stride: int = 1
 
 
-def with_point(part: TimelineChunk, tier: Tier, point: Point) -> TimelineChunk | None:
+def with_point(part: TimelineChunk, tier: Resolution, point: Point) -> TimelineChunk | None:
     """Return the part with a point more; None: it has one of that step already."""
     step_ms = tier.step_ms * part.stride
     if part.points and part.points[-1][0] // step_ms >= point[0] // step_ms:
@@ -80,7 +80,7 @@ def with_point(part: TimelineChunk, tier: Tier, point: Point) -> TimelineChunk |
     return TimelineChunk(part.start_ms, (*part.points, point), part.stride)
 
 
-def packed(part: TimelineChunk, tier: Tier, bytes_max: int) -> bytes | None:
+def packed(part: TimelineChunk, tier: Resolution, bytes_max: int) -> bytes | None:
     """Return a part's bytes, thinned until they fit; None: not even two points do."""
     while True:
         value = pack_map(_fields(part))
@@ -120,7 +120,7 @@ def state_of(pairs: Sequence[OffsetPair]) -> object:
     return frozenset((canonical(partition), canonical(offset)) for partition, offset in pairs)
 
 
-def _thinned(part: TimelineChunk, tier: Tier) -> TimelineChunk:
+def _thinned(part: TimelineChunk, tier: Resolution) -> TimelineChunk:
     stride = part.stride * 2
     step_ms = tier.step_ms * stride
     kept: dict[int, Point] = {}
@@ -157,7 +157,7 @@ BATCH = 500  # records of one append
 log = logging.getLogger(__name__)
 
 
-class CourseStore:
+class OffsetTimelineStore:
     """Any thread. What blocks raises ConnectError."""
 
     def __init__(self, source: LogSource) -> None:
@@ -176,7 +176,7 @@ class CourseStore:
         """Read to the end; return whether there is a course at all. Raises ConnectError."""
         return self._log.refresh(timeout_ms)
 
-    def part(self, connector: str, tier: Tier, at_ms: int) -> TimelineChunk:
+    def part(self, connector: str, tier: Resolution, at_ms: int) -> TimelineChunk:
         """Return the part that a time is in, as far as was read; an empty one where there is none."""
         key = CourseKey(tier.name, tier.slot(at_ms), connector)
         with self._lock:

@@ -198,14 +198,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class PlannedMoves:
     """What is written for offsets as they are, and why it should not be."""
 
     moves: Sequence[OffsetMove]
     refusal: str = ""
 
 
-Decide = Callable[[Sequence[OffsetPair]], Decided]
+Decide = Callable[[Sequence[OffsetPair]], PlannedMoves]
 
 
 def undo_of(change: Change, *, force: bool) -> Decide:
@@ -220,7 +220,7 @@ def undo_of(change: Change, *, force: bool) -> Decide:
         )
     before, after = _pairs(change.before), _pairs(change.after)
 
-    def decide(now: Sequence[OffsetPair]) -> Decided:
+    def decide(now: Sequence[OffsetPair]) -> PlannedMoves:
         moves, moved = undo_moves(now, before, after)
         if moved and moves and not force:
             named = "; ".join(
@@ -229,15 +229,15 @@ def undo_of(change: Change, *, force: bool) -> Decide:
             )
             more = f" and {len(moved) - MOST_NAMED} more" if len(moved) > MOST_NAMED else ""
             text = f"the connector has moved since change {change.number}: {named}{more}"
-            return Decided(moves, f"{text}. Set 'force' to undo it anyway.")
-        return Decided(moves)
+            return PlannedMoves(moves, f"{text}. Set 'force' to undo it anyway.")
+        return PlannedMoves(moves)
 
     return decide
 
 
 def back_to(then: Sequence[OffsetPair]) -> Decide:
     """Return what decides on a way back to offsets of another time."""
-    return lambda now: Decided(offset_moves(now, then))
+    return lambda now: PlannedMoves(offset_moves(now, then))
 
 
 class OffsetRestore:
@@ -319,7 +319,7 @@ class OffsetRestore:
         found = await asyncio.wrap_future(self._context.herder.submit(ReadOffsets(self._connector)))
         return [(offset.partition, offset.offset) for offset in found]
 
-    async def _refusals(self, decided: Decided) -> list[str]:
+    async def _refusals(self, decided: PlannedMoves) -> list[str]:
         pairs = pairs_of(decided.moves)
         check = self._history.range_problems
         loop = asyncio.get_running_loop()

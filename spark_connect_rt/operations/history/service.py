@@ -10,7 +10,7 @@ from typing import Any
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.operations.history.recorder import ObservedChange, Recorder, RequestedBy, shown_safely
 from spark_connect_rt.operations.history.store import HistoryStore
-from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
+from spark_connect_rt.operations.history.timeline_keeper import OffsetTimelineKeeper
 from spark_connect_rt.rest.change_history import CONFIG, LOGGER, Change, ChangePage, ChangeQuery, Course
 from spark_connect_rt.runtime.herder.requests_api import Request, SetLoggerLevel
 from spark_connect_rt.topics.config_diff import DeclaredSettings, hidden_settings
@@ -33,7 +33,7 @@ class WorkerHistory:
         self,
         store: HistoryStore,
         recorder: Recorder,
-        course: CourseKeeper,
+        course: OffsetTimelineKeeper,
         declared: Callable[[Mapping[str, str]], DeclaredSettings],
         now_ms: Callable[[], int],
         range_problems: RangeProblems,

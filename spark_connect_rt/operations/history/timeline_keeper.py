@@ -17,7 +17,7 @@ from spark_connect_rt.operations.history.offset_timeline import (
     HOURS,
     MINUTES,
     TIERS,
-    CourseStore,
+    OffsetTimelineStore,
     merged,
     packed,
     state_of,
@@ -38,12 +38,12 @@ STALLED_ROUNDS = 5
 log = logging.getLogger(__name__)
 
 
-class CourseKeeper:
+class OffsetTimelineKeeper:
     """Any thread."""
 
     def __init__(
         self,
-        store: CourseStore,
+        store: OffsetTimelineStore,
         connectors: Callable[[], Sequence[str]],
         is_sink: Callable[[str], bool],
         offsets_of: Callable[[str], Sequence[OffsetPair]],

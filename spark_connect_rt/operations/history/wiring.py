@@ -12,12 +12,12 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.internal_topics import SHORT_HEAD, topic_source
 from spark_connect_rt.operations.events.memory import EventMemory
-from spark_connect_rt.operations.history.offset_timeline import CourseStore
+from spark_connect_rt.operations.history.offset_timeline import OffsetTimelineStore
 from spark_connect_rt.operations.history.recorder import Recorder
 from spark_connect_rt.operations.history.service import RangeProblems, WorkerHistory
 from spark_connect_rt.operations.history.settings import DeclaredByPlugins
 from spark_connect_rt.operations.history.store import HistoryStore
-from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
+from spark_connect_rt.operations.history.timeline_keeper import OffsetTimelineKeeper
 from spark_connect_rt.runtime.group_events import NameClient, no_client
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
@@ -125,8 +125,8 @@ def history_over(
     recorder = Recorder(worker_id, store, declared, views.is_leader, now_ms, alone=is_alone, name_client=name_client)
     deps.config_store.watch(recorder.config_changed)
     deps.offset_notes.listen(recorder.offsets_changed)
-    course = CourseKeeper(
-        CourseStore(sources[1]),
+    course = OffsetTimelineKeeper(
+        OffsetTimelineStore(sources[1]),
         views.list_connectors,
         lambda name: views.connector_type(name) == "sink",
         views.offsets_as_read,

@@ -27,7 +27,7 @@ from spark_connect_rt.operations.overview.selection import (
     selected,
     why_abnormal,
 )
-from spark_connect_rt.operations.overview.worker_shares import SHARES, Share, shares_of
+from spark_connect_rt.operations.overview.worker_shares import SHARES, WorkerReport, shares_of
 from spark_connect_rt.rest.peers import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
 from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote
@@ -65,7 +65,7 @@ class KnownState:
     loud: bool  # time alone may change what is said of it
 
 
-class KnownStates:
+class StatusCache:
     """Every connector's state. Not thread-safe."""
 
     def __init__(self, views: HerderViews) -> None:
@@ -175,7 +175,7 @@ class Gathered:
     """What the workers said."""
 
     at_ms: int = 0  # monotonic
-    shares: Mapping[str, Share] | None = None
+    shares: Mapping[str, WorkerReport] | None = None
     unanswered: tuple[Unanswered, ...] = ()
     members: frozenset[str] = frozenset()
 
@@ -192,9 +192,9 @@ class GroupRows:
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
         self._gathered = Gathered()
-        self._states = KnownStates(views)
+        self._states = StatusCache(views)
         self._gone: dict[str, int] = {}  # worker that statuses name and that is no member -> since when, ms since 1970
-        self._made: dict[str, tuple[KnownState, Share | None]] = {}  # what a row was made of
+        self._made: dict[str, tuple[KnownState, WorkerReport | None]] = {}  # what a row was made of
         self._members: frozenset[str] = frozenset()
         self._rows: dict[str, ConnectorRow] = {}
         self._changed_at: dict[str, int] = {}
@@ -393,16 +393,16 @@ def _restart_json(note: RestartNote) -> dict[str, object]:
     return {name: value for name, value in asdict(note).items() if value or name == "attempts"}
 
 
-def _share_of(state: KnownState, gathered: Gathered) -> Share | None:
+def _share_of(state: KnownState, gathered: Gathered) -> WorkerReport | None:
     """Return what runs of a connector; None: it may run on a worker that did not answer."""
     share = (gathered.shares or {}).get(state.name)
     if share is None and gathered.shares is not None:
         missing = {worker.worker_id for worker in gathered.unanswered}
-        return None if state.workers & missing else Share(0.0, None, 0, False)
+        return None if state.workers & missing else WorkerReport(0.0, None, 0, False)
     return share
 
 
-def _row(state: KnownState, share: Share | None, members: frozenset[str], now_ms: int) -> ConnectorRow:
+def _row(state: KnownState, share: WorkerReport | None, members: frozenset[str], now_ms: int) -> ConnectorRow:
     lag, grows = (share.lag, share.lag_grows) if share else (None, False)
     why = ""
     if state.loud or grows or (members and not state.workers <= members):  # most are none of it

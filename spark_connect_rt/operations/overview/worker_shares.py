@@ -22,7 +22,7 @@ SHARES, CONNECTOR, WORKER = "overview.shares", "overview.connector", "overview.w
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class WorkerReport:
     """What runs of a connector, on one worker or on all of them."""
 
     records_per_second: float
@@ -103,9 +103,9 @@ class WorkerShares:
         }
 
 
-def shares_of(answers: Sequence[WorkerAnswer]) -> dict[str, Share]:
+def shares_of(answers: Sequence[WorkerAnswer]) -> dict[str, WorkerReport]:
     """Return what runs of each connector in the group, as far as workers answered; odd shares are left out."""
-    found: dict[str, Share] = {}
+    found: dict[str, WorkerReport] = {}
     for answer in answers:
         if answer.why or not isinstance(answer.answer, Mapping):
             continue
@@ -116,18 +116,18 @@ def shares_of(answers: Sequence[WorkerAnswer]) -> dict[str, Share]:
     return found
 
 
-def _share(given: Any) -> Share | None:
+def _share(given: Any) -> WorkerReport | None:
     try:
         rate, lag, errors, grows = given
-        return Share(round(float(rate), 1), None if lag is None else int(lag), int(errors), bool(grows))
+        return WorkerReport(round(float(rate), 1), None if lag is None else int(lag), int(errors), bool(grows))
     except (TypeError, ValueError):
         return None
 
 
-def _sum(share: Share, other: Share) -> Share:
+def _sum(share: WorkerReport, other: WorkerReport) -> WorkerReport:
     lag = other.lag if share.lag is None else share.lag + (other.lag or 0)
     rate = round(share.records_per_second + other.records_per_second, 1)
-    return Share(rate, lag, share.errors + other.errors, share.lag_grows or other.lag_grows)
+    return WorkerReport(rate, lag, share.errors + other.errors, share.lag_grows or other.lag_grows)
 
 
 def counters_of(answers: Sequence[WorkerAnswer]) -> dict[int, Mapping[str, Any]]:

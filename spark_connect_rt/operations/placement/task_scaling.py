@@ -20,7 +20,7 @@ from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.supervision import Repeated
 from spark_connect_rt.config.connectrt_config import TASKS_AUTO, TaskRange
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.operations.overview.worker_shares import SHARES, Share, shares_of
+from spark_connect_rt.operations.overview.worker_shares import SHARES, WorkerReport, shares_of
 from spark_connect_rt.rest.peers import GroupReads, unanswered
 from spark_connect_rt.runtime.group_events import RecordEvent
 from spark_connect_rt.runtime.herder.api import HerderViews
@@ -216,7 +216,7 @@ class TaskScaling:
                 continue
         return found
 
-    def _look_at(self, name: str, bounds: TaskRange, tasks: int, share: Share | None) -> None:
+    def _look_at(self, name: str, bounds: TaskRange, tasks: int, share: WorkerReport | None) -> None:
         status = self._views.connector_status(name)
         if status.type != "sink":
             return

@@ -91,11 +91,11 @@ class BoundedHttp(H11Protocol):
         super().send_400_response(msg)
 
     def is_idle(self) -> bool:
-        """See ``Connection``."""
+        """See ``ClientConnection``."""
         return self.cycle is None or (self.cycle.response_complete and self._awaits is not Awaits.BODY)
 
     def is_late(self, now_s: float) -> bool:
-        """See ``Connection``."""
+        """See ``ClientConnection``."""
         return self._sends_too_slowly(now_s) or self._reads_too_slowly(now_s)
 
     def _sends_too_slowly(self, now_s: float) -> bool:
@@ -117,7 +117,7 @@ class BoundedHttp(H11Protocol):
         return now_s - self._unsent_since_s > REQUEST_LIMIT_S
 
     def end(self) -> None:
-        """See ``Connection``. A client that has begun a request and is owed no answer yet learns why (408)."""
+        """See ``ClientConnection``. A client that has begun a request and is owed no answer yet learns why (408)."""
         begun = self._awaits is Awaits.HEAD and bool(self.conn.trailing_data[0])
         if begun and self.is_idle() and not self.transport.get_write_buffer_size():
             self.transport.write(LATE)

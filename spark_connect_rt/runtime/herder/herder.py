@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from spark_connect_rt.base.concurrency import BriefThreads, Event, answered, copy_outcome
+from spark_connect_rt.base.concurrency import ElasticPool, Event, answered, copy_outcome
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
@@ -109,7 +109,7 @@ class DistributedHerder:
         offsets = source_offset_stores(dependencies)
         self._loop = HerderLoop(dependencies, ConnectorViews(dependencies, offsets), offsets)
         self.views = WorkerViews(dependencies, offsets, self._loop)
-        self._threads = BriefThreads(dependencies.threads, at_most=REQUESTS_AT_ONCE)
+        self._threads = ElasticPool(dependencies.threads, at_most=REQUESTS_AT_ONCE)
         self._fresh_reads = FreshReads(dependencies, self._loop.started)
 
     @property

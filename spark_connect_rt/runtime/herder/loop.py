@@ -22,14 +22,14 @@ from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetReque
 from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.requests_api import FenceZombies, SetGroupLoggerLevel, SetTargetState, TickRequest
-from spark_connect_rt.runtime.herder.steps.adopting import Adopting
+from spark_connect_rt.runtime.herder.steps.adopting import AdoptAssignment
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
-from spark_connect_rt.runtime.herder.steps.health import Restarting, Watching
-from spark_connect_rt.runtime.herder.steps.leading import Leading
+from spark_connect_rt.runtime.herder.steps.health import RestartFailed, StallCheck
+from spark_connect_rt.runtime.herder.steps.leading import LeaderDuties
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
-from spark_connect_rt.runtime.herder.steps.publishing import Forwarding, Publishing
-from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
+from spark_connect_rt.runtime.herder.steps.publishing import Forwarding, PublishTaskConfigs
+from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceRecorder
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
@@ -125,16 +125,16 @@ class HerderLoop:
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads, report)
         self._calls = calls = TopicCalls(deps.threads, wakeup, events, report)
-        story = RebalanceStory(deps, state)
+        story = RebalanceRecorder(deps, state)
         self._membership = Membership(deps, state, worker, events, story, calls)
-        self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin, story)
+        self._adopting = AdoptAssignment(deps, state, worker, calls, self._membership.rejoin, story)
         self._reconciling = Reconciling(deps, state, worker)
-        self._restarting = Restarting(deps, state, worker)
-        self._watching = Watching(deps, worker)
+        self._restarting = RestartFailed(deps, state, worker)
+        self._watching = StallCheck(deps, worker)
         self.metrics = HerderMetrics(deps, state, worker)
-        self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
+        self._publishing = PublishTaskConfigs(deps, state, worker, self._forwarding, calls)
         self._inbox = EventInbox(deps, state, worker, self._publishing, wakeup)
-        self._leading = Leading(deps, state, calls)
+        self._leading = LeaderDuties(deps, state, calls)
         self._pending = PendingChanges(deps, state, calls, wakeup)
         fencing = ZombieFencing(deps, state, calls, self.add)
         self.actions = ConnectorRequests(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_connect_rt.base.concurrency import SerialThread, Threads
+from spark_connect_rt.base.concurrency import SerialExecutor, Threads
 from spark_connect_rt.base.supervision import Report
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.runtime.herder.event_log import EventLog
@@ -39,7 +39,7 @@ class TopicCalls:
     def __init__(self, threads: Threads, wakeup: Callable[[], None], events: EventLog, report: Report) -> None:
         self._wakeup = wakeup
         self._events = events
-        self._thread = SerialThread("herder-topics", threads, report)
+        self._thread = SerialExecutor("herder-topics", threads, report)
         self._under_way: _UnderWay | None = None
         self._closed = False
 

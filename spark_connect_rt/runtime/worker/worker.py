@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from spark_connect_rt.api.config_provider import Resolve
-from spark_connect_rt.base.concurrency import MACHINE_THREADS, BriefThreads, Clock, Threads
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, Clock, ElasticPool, Threads
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.worker_settings import WorkerConfig
@@ -195,7 +195,7 @@ class Worker:
         self._deps = dependencies
         self._notify = notify
         self._runs = itertools.count(1)
-        self._brief = BriefThreads(dependencies.threads)
+        self._brief = ElasticPool(dependencies.threads)
         self._reloads = ConfigReloads(dependencies.resolve, notify, dependencies.threads)
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, ConnectorContext, SinkConnector
-from spark_connect_rt.base.concurrency import SerialThread, Threads, Timer
+from spark_connect_rt.base.concurrency import SerialExecutor, Threads, Timer
 from spark_connect_rt.base.hidden_values import remember, without_secrets
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import working_for
@@ -158,7 +158,7 @@ class WorkerConnector:
         self._notify = notify
         self._lock = threading.Lock()
         self._reporting = threading.Lock()  # a report is made, or the incarnation abandoned: one of them comes first
-        self._thread = SerialThread(f"connector-thread-{plan.name}", threads, linger_s=0.0)
+        self._thread = SerialExecutor(f"connector-thread-{plan.name}", threads, linger_s=0.0)
         self._standing_changed = standing_changed
         self._actual = RunningWork(plan.key, plan.paused, Life.ALIVE)
         self._state = State.UNASSIGNED

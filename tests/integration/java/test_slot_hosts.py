@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from spark_connect_rt.engine.java_host.process import MAIN_CLASS
-from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber, SlotHosts
+from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber, JvmPool
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.task_runner import JavaCode
 
@@ -44,7 +44,7 @@ def test_two_tasks_share_a_jvm_and_its_death_is_theirs_alone(file_plugin: Path, 
     file.write_text("one\n", encoding="utf-8")
     worker = {"key.converter": STRING, "value.converter": STRING, "plugin.path": str(file_plugin.parent)}
     code = JavaCode((str(file_plugin),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
-    slot, tasks = SlotHosts(), [Task(), Task(), Task()]
+    slot, tasks = JvmPool(), [Task(), Task(), Task()]
     codes = [code, code, JavaCode(code.plugins, "96m", code.options, alone=True)]
     handles = [slot.acquire(java_code, worker, str, task) for java_code, task in zip(codes, tasks, strict=True)]
     assert handles[0].pid == handles[1].pid != handles[2].pid
@@ -78,7 +78,7 @@ def test_a_jvm_is_warm_before_its_task_comes_and_one_that_nobody_comes_to_ends(
     options = ("-XX:TieredStopAtLevel=1",)
     connector = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     code = JavaCode((str(file_plugin),), heap="96m", options=options, connector_class=connector)
-    slot, task = SlotHosts(warm_s=2.0), Task()
+    slot, task = JvmPool(warm_s=2.0), Task()
     before = _jvms()
     slot.warm_up(code, worker, str)
     (warm,) = _jvms() - before

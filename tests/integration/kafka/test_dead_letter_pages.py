@@ -13,9 +13,9 @@ from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.base.hidden_values import forget, remember
 from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.operations.dead_letters.browser import LetterDesk
+from spark_connect_rt.operations.dead_letters.browser import DeadLetterBrowser
 from spark_connect_rt.operations.dead_letters.letter import LetterForms
-from spark_connect_rt.operations.dead_letters.letter_topics import QUEUE, LetterTopics, Queues
+from spark_connect_rt.operations.dead_letters.letter_topics import QUEUE, DeadLetterTopics, LetterTopics
 from spark_connect_rt.operations.dead_letters.model import LetterPage, LetterQuery
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from tests.integration.kafka.dead_letter_worker import Views
@@ -41,10 +41,12 @@ class Letters:
         }
         worker = {f"{kind}.converter": "StringConverter" for kind in ("key", "value")}
         views: Any = Views(configs)
-        queues = Queues(views, dict, ["connect-configs"])
+        queues = DeadLetterTopics(views, dict, ["connect-configs"])
         worker["header.converter"] = "SimpleHeaderConverter"
         forms = LetterForms(queues.config_of, worker, bundled_plugins().class_of)
-        self.desk = LetterDesk(queues, LetterTopics(self.admin, servers | {"auto.offset.reset": "earliest"}), forms)
+        self.desk = DeadLetterBrowser(
+            queues, LetterTopics(self.admin, servers | {"auto.offset.reset": "earliest"}), forms
+        )
 
     def put(self, number: int, value: bytes, connector: str = "orders", **more: str) -> None:
         place = {"topic": "lines", "partition": "0", "offset": str(number)}

@@ -20,7 +20,7 @@ from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_p
 from spark_connect_rt.base.exit_codes import EXIT_PROBLEM, EXIT_UNREACHABLE
 from spark_connect_rt.cli.session import CommandContext
 from spark_connect_rt.errors import BadConfigError, RetriableError
-from spark_connect_rt.kafka.permission_checks import KafkaClusterLook, NewTopicPlan
+from spark_connect_rt.kafka.permission_checks import NewTopicPlan, PermissionChecks
 from tests.e2e.commands import until
 from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
@@ -205,7 +205,7 @@ def test_a_check_says_what_is_wrong_outside(worker: ThreadsWorkerProcess, tmp_pa
 
 
 def test_cluster_checks_describe_topics_and_change_nothing(broker: EmbeddedKafka) -> None:
-    look, properties = KafkaClusterLook(), {"bootstrap.servers": broker.bootstrap_servers}
+    look, properties = PermissionChecks(), {"bootstrap.servers": broker.bootstrap_servers}
     topic, absent = f"there-{uuid.uuid4().hex[:8]}", f"absent-{uuid.uuid4().hex[:8]}"
     producer = Producer(properties)
     producer.produce(topic, b"x")
@@ -232,5 +232,5 @@ def test_wrong_credentials_are_a_setting(secure: SecureKafka) -> None:
     sasl = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas}
     properties = secure.settings("SCRAM", **{"security.protocol": "SASL_SSL", **sasl})
     with pytest.raises(BadConfigError) as refused:
-        KafkaClusterLook().reach(properties, 8)
+        PermissionChecks().reach(properties, 8)
     assert "sasl.jaas.config" in refused.value.problems

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from spark_connect_rt.config.connectrt_config import CONNECTOR, heap_bytes, heap_complaint, options_complaint
-from spark_connect_rt.engine.java_host.process import SignsOfLife, for_records, jvm_options
+from spark_connect_rt.engine.java_host.process import JvmLiveness, for_records, jvm_options
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -88,7 +88,7 @@ def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixtur
         killed.append(reason)
         over.set()
 
-    signs = SignsOfLife(7, kill, kill_after_s=0.5)
+    signs = JvmLiveness(7, kill, kill_after_s=0.5)
     for _ in range(8):  # longer than the limit, but never silent for so long
         time.sleep(0.1)
         signs.notice()
@@ -101,7 +101,7 @@ def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixtur
 
 def test_a_jvm_that_was_let_go_is_watched_no_more() -> None:
     killed: list[str] = []
-    signs = SignsOfLife(7, killed.append, kill_after_s=0.2)
+    signs = JvmLiveness(7, killed.append, kill_after_s=0.2)
     signs.end()
     signs.end()
     time.sleep(0.5)

@@ -18,8 +18,8 @@ from spark_connect_rt.engine.java_host.slot_hosts import (
     LOSSES_PART,
     PARTED_S,
     HostedNumber,
+    JvmPool,
     Listening,
-    SlotHosts,
 )
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.task_runner import JavaCode
@@ -64,11 +64,11 @@ class Task:
 
 
 class Machine:
-    """SlotHosts whose JVMs are recorded."""
+    """JvmPool whose JVMs are recorded."""
 
     def __init__(self, warm_s: float = 60.0) -> None:
         self.jvms: list[FakeJvm] = []
-        self.slot = SlotHosts(self._start, warm_s)
+        self.slot = JvmPool(self._start, warm_s)
 
     def _start(self, code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
         self.jvms.append(FakeJvm(config, listening))
@@ -184,7 +184,7 @@ def test_jvm_that_does_not_start_fails_its_waiter_and_the_next_task_retries() ->
             raise error
         return cast(JavaProcess, FakeJvm(config, listening))
 
-    slot = SlotHosts(start)
+    slot = JvmPool(start)
     with pytest.raises(JavaHostGoneError, match="no such option"):
         slot.acquire(CODE, {}, str, Task())
     slot.acquire(CODE, {}, str, Task())
@@ -198,7 +198,7 @@ def test_stopping_task_does_not_wait_for_a_start() -> None:
         return cast(JavaProcess, FakeJvm(config, listening))
 
     with pytest.raises(ShuttingDownError):
-        SlotHosts(start).acquire(CODE, {}, str, Task(), wanted=lambda: False)
+        JvmPool(start).acquire(CODE, {}, str, Task(), wanted=lambda: False)
     going.set()
 
 
@@ -277,7 +277,7 @@ def test_a_jvm_that_starts_when_nobody_wants_it_any_more_ends() -> None:
         jvms.append(FakeJvm(config, listening))
         return cast(JavaProcess, jvms[-1])
 
-    slot = SlotHosts(start, warm_s=0.0)
+    slot = JvmPool(start, warm_s=0.0)
     with pytest.raises(ShuttingDownError):
         slot.acquire(CODE, {}, str, Task(), wanted=lambda: False)
     wait_until(lambda: all(jvm.gone for jvm in slot._shared.values()))

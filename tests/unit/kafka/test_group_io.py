@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group import membership as happened
 from spark_connect_rt.group.membership import Member, MemberPhase
-from spark_connect_rt.kafka.membership.group_member import GroupIo, KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import GroupIoThread, KafkaGroupMember
 from tests.support.group_members import new_member, settings_of
 
 SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}
@@ -33,7 +33,7 @@ class Shell(KafkaGroupMember):
 @pytest.mark.parametrize("reason", ["group.id: not authorised", "group.id: group.max.size", "session.timeout.ms: no"])
 def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
     shell = Shell()
-    io = GroupIo(shell)
+    io = GroupIoThread(shell)
     io._answered(happened.RequestRefused(reason), 0)
     assert shell.heard == [happened.RequestRefused(reason)]
     io._answered(happened.SyncAnswered(b"", 5), 0)

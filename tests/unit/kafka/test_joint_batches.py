@@ -16,7 +16,7 @@ from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords, ReadyBatch
 from spark_connect_rt.kafka.records.record_batch_columns import record_bytes
 from spark_connect_rt.kafka.writing.column_settings import settings_of
 from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows
-from spark_connect_rt.kafka.writing.producer_client import JointBatches
+from spark_connect_rt.kafka.writing.producer_client import BatchCoalescer
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 PLACE = TopicPartition("t", 0)
@@ -27,7 +27,7 @@ class Broker:
     """Takes one batch at a time; each waits until it is let go."""
 
     def __init__(self) -> None:
-        self.joint = JointBatches(replace(SETTINGS, batch_bytes=15_000), self.send, self.withdraw)
+        self.joint = BatchCoalescer(replace(SETTINGS, batch_bytes=15_000), self.send, self.withdraw)
         self.batches: list[list[bytes]] = []
         self.in_request = False
         self.refuses: bytes | None = None

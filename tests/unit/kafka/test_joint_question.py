@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from spark_connect_rt.kafka.logs.compacted_log import JointQuestion
+from spark_connect_rt.kafka.logs.compacted_log import SingleFlight
 
 LIMIT_S = 10.0
 
@@ -33,7 +33,7 @@ class Broker:
 
 
 def test_later_callers_share_the_next_answer() -> None:
-    broker, question = Broker(), JointQuestion[int]()
+    broker, question = Broker(), SingleFlight[int]()
     with ThreadPoolExecutor(20) as threads:
         first = threads.submit(question.ask, broker.put, LIMIT_S)
         assert broker.is_asked.acquire(timeout=LIMIT_S)
@@ -48,7 +48,7 @@ def test_later_callers_share_the_next_answer() -> None:
 
 
 def test_a_failure_is_only_its_askers() -> None:
-    broker, question = Broker(), JointQuestion[int]()
+    broker, question = Broker(), SingleFlight[int]()
     broker.fails = 1
     broker.may_answer.release(10)
     with ThreadPoolExecutor(2) as threads:
@@ -59,7 +59,7 @@ def test_a_failure_is_only_its_askers() -> None:
 
 
 def test_waiting_too_long_for_others_times_out() -> None:
-    broker, question = Broker(), JointQuestion[int]()
+    broker, question = Broker(), SingleFlight[int]()
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(question.ask, broker.put, LIMIT_S)
         assert broker.is_asked.acquire(timeout=LIMIT_S)

@@ -1,4 +1,4 @@
-"""RecordPlaces: numbers travel with rows, places come back in whatever order and pieces."""
+"""RecordOffsets: numbers travel with rows, places come back in whatever order and pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.kafka.writing.column_producer import NUMBER, RecordPlaces
+from spark_connect_rt.kafka.writing.column_producer import NUMBER, RecordOffsets
 
 HERE = TopicPartition("t", 1)
 
@@ -16,7 +16,7 @@ def rows(*stamps: int | None) -> pa.RecordBatch:
 
 
 def test_places_are_in_the_order_of_produce() -> None:
-    places = RecordPlaces()
+    places = RecordOffsets()
     first, second = places.numbered(rows(5, None, 7)), places.numbered(rows(None))
     places.note(HERE, 40, second, 99, None)
     places.note(HERE, 10, first.slice(1), 88, None)
@@ -26,7 +26,7 @@ def test_places_are_in_the_order_of_produce() -> None:
 
 
 def test_those_of_the_next_ones_begin_behind_what_was_taken() -> None:
-    places = RecordPlaces()
+    places = RecordOffsets()
     places.numbered(rows(1, 2))
     assert places.take() == [None, None]  # never acknowledged
     batch = places.numbered(rows(3))

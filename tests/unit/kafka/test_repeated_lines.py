@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from spark_connect_rt.kafka.client_factory import MOST, RepeatedLines
+from spark_connect_rt.kafka.client_factory import MOST, RepeatedLogFilter
 
 
 def test_alike_lines_pass_once_in_a_while_and_are_counted() -> None:
     now = [0.0]
-    lines = RepeatedLines(each_s=30, clock_s=lambda: now[0])
+    lines = RepeatedLogFilter(each_s=30, clock_s=lambda: now[0])
 
     def said(text: str) -> str | None:
         record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), None)

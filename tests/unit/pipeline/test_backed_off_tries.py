@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.base.adaptive_fallback import BackedOffTries
+from spark_connect_rt.base.adaptive_fallback import AdaptiveFallback
 
 
-def tried(tries: BackedOffTries, times: int) -> list[int]:
+def tried(tries: AdaptiveFallback, times: int) -> list[int]:
     """Return which of the next times are tried, while all of them fail."""
     found = []
     for time in range(times):
@@ -16,11 +16,11 @@ def tried(tries: BackedOffTries, times: int) -> list[int]:
 
 
 def test_failures_are_further_and_further_apart_but_never_more_than_64_times() -> None:
-    assert tried(BackedOffTries(), 300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
+    assert tried(AdaptiveFallback(), 300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
 
 
 def test_working_attempt_is_repeated_each_time() -> None:
-    tries = BackedOffTries()
+    tries = AdaptiveFallback()
     assert tried(tries, 4) == [0, 2]
     while not tries.due():
         pass

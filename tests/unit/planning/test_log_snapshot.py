@@ -5,9 +5,9 @@ import pytest
 from spark_connect_rt.base.checked_lines import encode_lines
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.topics.log_snapshot import (
-    Bookmark,
     LogFacts,
     LogSnapshot,
+    ReadPosition,
     decode_snapshot,
     encode_snapshot,
     snapshot_refusal,
@@ -16,7 +16,12 @@ from spark_connect_rt.topics.log_snapshot import (
 HOUR_MS = 3_600_000
 NOW_MS = 100 * HOUR_MS
 SNAPSHOT = LogSnapshot(
-    "cluster", "offsets", "id-1", NOW_MS - HOUR_MS, {0: Bookmark(5, 4, 99), 1: Bookmark(0)}, ((0, 4, b"k", b"v", 7),)
+    "cluster",
+    "offsets",
+    "id-1",
+    NOW_MS - HOUR_MS,
+    {0: ReadPosition(5, 4, 99), 1: ReadPosition(0)},
+    ((0, 4, b"k", b"v", 7),),
 )
 FACTS = LogFacts("cluster", "offsets", "id-1", {0: 0, 1: 0}, {0: 9, 1: 0}, 24 * HOUR_MS)
 

@@ -12,7 +12,15 @@ from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import java_subject, subject_of, working_for
 from spark_connect_rt.engine.java_host.process import take_line
-from spark_connect_rt.engine.log_lines import BURST, LINE_LIMIT, LINES_A_SECOND, LineGate, RawLine, level_name, text_of
+from spark_connect_rt.engine.log_lines import (
+    BURST,
+    LINE_LIMIT,
+    LINES_A_SECOND,
+    LogRateLimit,
+    RawLine,
+    level_name,
+    text_of,
+)
 from spark_connect_rt.engine.task_logs import BYTES_EACH, KEPT_S, LINES_EACH, TaskLogs
 
 A0 = ConnectorTaskId("a", 0)
@@ -88,7 +96,7 @@ def test_a_java_line_reaches_the_handlers_with_its_task() -> None:
 
 
 def test_a_flood_passes_for_a_moment_and_is_counted_then_and_warnings_pass_beside_it() -> None:
-    gate = LineGate()
+    gate = LogRateLimit()
     passed = sum(gate.passes(A0, logging.INFO, n / 100_000) for n in range(300_000))  # three seconds of it
     assert LINES_A_SECOND * BURST <= passed <= LINES_A_SECOND * (BURST + 4)
     assert gate.passes(A0, logging.ERROR, 3.0)

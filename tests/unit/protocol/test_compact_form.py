@@ -15,8 +15,8 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.group.compact import form as packed_work
 from spark_connect_rt.group.compact.form import (
     ByteReader,
-    Claim,
     CompactAssignment,
+    ReportedWork,
     compact_name,
     decode_claim,
     decode_compact,
@@ -64,9 +64,9 @@ def test_a_claim_comes_back(
     url: str, offset: int, work: packed_work.Work | None, hint: int | None, short: bool
 ) -> None:
     held = None if work is None else Assignment("", "", offset, tuple(sorted(work[0])), tuple(sorted(work[1])))
-    claim = Claim(WorkerMetadata(url, offset, held), knows_leader=hint)
+    claim = ReportedWork(WorkerMetadata(url, offset, held), knows_leader=hint)
     if short:
-        claim = Claim(WorkerMetadata(url, offset), b"12345678", 8, hint)
+        claim = ReportedWork(WorkerMetadata(url, offset), b"12345678", 8, hint)
     back = decode_claim(encode_claim(SESSIONED, claim))
     assert replace(back, list_bytes=0) == replace(claim, list_bytes=0)
 
@@ -108,7 +108,7 @@ def test_noise_is_a_data_error_or_a_value_and_never_another_error(blob: bytes, c
     ("blob", "says"),
     [
         (b"", "breaks at byte 0"),
-        (encode_claim(SESSIONED, Claim(WorkerMetadata("http://h:1/", 3), b"12345678"))[:-3], "breaks at byte"),
+        (encode_claim(SESSIONED, ReportedWork(WorkerMetadata("http://h:1/", 3), b"12345678"))[:-3], "breaks at byte"),
         (b"\x06\x01u\x01" + varint(5 << 1 | 1) + b"\xff\xff\xff\xff\xff", "cannot be inflated"),
         (b"\x06\x01\xff\x00", "is not UTF-8"),
         (b"\x06\x01u" + b"\xff" * 9, "more than 63 bits"),
@@ -142,7 +142,7 @@ def test_the_bytes_on_the_wire() -> None:
     """Workers of different versions meet in one group: these bytes may not change under this name."""
     tasks = (*(ConnectorTaskId("a", n) for n in (0, 1, 2, 7)), ConnectorTaskId("ab", 3))
     held = Assignment("", "", 9, ("a",), tasks)
-    claim = Claim(WorkerMetadata("http://10.0.0.1:8083/", 9, held), knows_leader=0x41)
+    claim = ReportedWork(WorkerMetadata("http://10.0.0.1:8083/", 9, held), knows_leader=0x41)
     packed = "00 01 61 05 00 02 04 00 01 01 62 02 03 00"
     assert encode_claim(SESSIONED, claim) == bytes.fromhex(f"56 41 0a000001 1f93 0a 1c {packed}")
     sent = CompactAssignment(Assignment("l", "http://h/", 10, ("a",), tasks, delay_ms=300), limit_exponent=11)
@@ -173,7 +173,7 @@ def test_names_say_who_reads_it() -> None:
 
 def test_metadata_is_read_by_the_protocol_that_the_group_chose() -> None:
     metadata = WorkerMetadata("http://10.0.0.1:8083/", 7)
-    compact, javas = encode_claim(SESSIONED, Claim(metadata)), encode_metadata(SESSIONED, metadata)
+    compact, javas = encode_claim(SESSIONED, ReportedWork(metadata)), encode_metadata(SESSIONED, metadata)
     assert metadata_of(compact_name(SESSIONED), compact) == metadata
     assert metadata_of("sessioned", javas) == metadata_of("connectrt-sessioned", javas) == metadata
     with pytest.raises(DataError):

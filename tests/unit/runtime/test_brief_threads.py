@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from spark_connect_rt.base.concurrency import AT_ONCE, MACHINE_THREADS, BriefThreads
+from spark_connect_rt.base.concurrency import AT_ONCE, MACHINE_THREADS, ElasticPool
 
 LIMIT_S = 20.0
 
 
 def test_calls_one_after_another_share_a_thread() -> None:
-    brief, met = BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S), list[tuple[int, str]]()
+    brief, met = ElasticPool(MACHINE_THREADS, kept_s=LIMIT_S), list[tuple[int, str]]()
     for number in range(50):
         ran = brief.start(
             f"call-{number}", lambda: met.append((threading.get_ident(), threading.current_thread().name))
@@ -24,7 +24,7 @@ def test_calls_one_after_another_share_a_thread() -> None:
 
 
 def test_a_call_that_hangs_or_raises_holds_up_no_other() -> None:
-    brief, go_on, ran = BriefThreads(MACHINE_THREADS), threading.Event(), threading.Event()
+    brief, go_on, ran = ElasticPool(MACHINE_THREADS), threading.Event(), threading.Event()
 
     def hang() -> None:
         go_on.wait(LIMIT_S)
@@ -43,7 +43,7 @@ def test_a_call_that_hangs_or_raises_holds_up_no_other() -> None:
 
 
 def test_a_crowd_of_calls_all_run_at_once_and_few_threads_stay() -> None:
-    brief, together = BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S, most=2), threading.Barrier(20)
+    brief, together = ElasticPool(MACHINE_THREADS, kept_s=LIMIT_S, most=2), threading.Barrier(20)
 
     def meet() -> None:
         together.wait(LIMIT_S)
@@ -57,7 +57,7 @@ def test_a_crowd_of_calls_all_run_at_once_and_few_threads_stay() -> None:
 
 def test_hundreds_of_calls_at_once_take_few_threads_also_beside_some_that_hang() -> None:
     brief, ran, threads, over = (
-        BriefThreads(MACHINE_THREADS, kept_s=LIMIT_S),
+        ElasticPool(MACHINE_THREADS, kept_s=LIMIT_S),
         list[int](),
         set[int](),
         threading.Event(),
@@ -84,7 +84,7 @@ def _wait(event: threading.Event) -> None:
     event.wait(LIMIT_S)
 
 
-def _until_idle(brief: BriefThreads) -> None:
+def _until_idle(brief: ElasticPool) -> None:
     waiting = threading.Event()
     for _ in range(20_000):
         if brief._idle:

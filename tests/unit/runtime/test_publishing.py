@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, HandedIn, Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, PublishTaskConfigs, SubmittedRequest
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
 from spark_connect_rt.topics.config_records import TargetState
 
@@ -38,12 +38,12 @@ class Story:
     def __init__(self) -> None:
         self.now_ms = 0
         self.generated = 0
-        self.handed_in: list[HandedIn] = []
+        self.handed_in: list[SubmittedRequest] = []
         deps: Any = SimpleNamespace(config_store=SimpleNamespace(snapshot=lambda: SNAPSHOT))
         worker: Any = SimpleNamespace(generate_task_configs=self._generate)
         forwarding: Any = SimpleNamespace(hand_in=self._hand_in, answers=lambda: self.handed_in)
         calls: Any = SimpleNamespace(busy=False)
-        self._publishing = Publishing(deps, STATE, worker, forwarding, calls)
+        self._publishing = PublishTaskConfigs(deps, STATE, worker, forwarding, calls)
 
     def publish_until(self, end_ms: int) -> None:
         while self.now_ms < end_ms:
@@ -55,7 +55,7 @@ class Story:
         self._publishing.take(TaskConfigsGenerated(connector, NO_SETTINGS, ()), self.now_ms)
 
     def _hand_in(self, leader_url: str, connector: str, configs: Any, key: bytes | None) -> None:
-        self.handed_in.append(HandedIn(connector, None))
+        self.handed_in.append(SubmittedRequest(connector, None))
 
 
 def test_an_incomplete_task_set_is_handed_in_once_in_a_pause() -> None:
@@ -82,7 +82,7 @@ class LeaderStory:
         worker: Any = SimpleNamespace(generate_task_configs=lambda name: None)
         forwarding: Any = SimpleNamespace(answers=list)
         deps: Any = SimpleNamespace(config_store=store)
-        self._publishing = Publishing(deps, state, worker, forwarding, calls)
+        self._publishing = PublishTaskConfigs(deps, state, worker, forwarding, calls)
         for name in sorted(names):
             self._publishing.take(TaskConfigsGenerated(name, {}, ({"a": "1"},)), 0)
 

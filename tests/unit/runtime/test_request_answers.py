@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.base.concurrency import MACHINE_THREADS, BriefThreads, answer_by, answered, copy_outcome
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, ElasticPool, answer_by, answered, copy_outcome
 from spark_connect_rt.errors import ConnectError, NotFoundError, as_error
 from spark_connect_rt.runtime.herder.requests.request_queue import QueuedRequest, RequestQueue
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
@@ -43,7 +43,7 @@ class Time:
 
 
 def test_a_flood_of_requests_waits_for_its_turn_and_all_are_served() -> None:
-    threads, gate = BriefThreads(MACHINE_THREADS, at_most=3), threading.Event()
+    threads, gate = ElasticPool(MACHINE_THREADS, at_most=3), threading.Event()
     names: set[int] = set()
 
     def request(number: int) -> int:
@@ -59,7 +59,7 @@ def test_a_flood_of_requests_waits_for_its_turn_and_all_are_served() -> None:
 
 @pytest.mark.parametrize("raised", [*NO_ERRORS, ValueError("x")], ids=repr)
 def test_error_of_a_call_is_its_answer_and_its_thread_serves_the_next_call(raised: BaseException) -> None:
-    threads = BriefThreads(MACHINE_THREADS, at_most=2)
+    threads = ElasticPool(MACHINE_THREADS, at_most=2)
 
     def fail() -> None:
         raise raised

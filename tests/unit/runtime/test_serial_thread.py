@@ -6,12 +6,12 @@ import threading
 import time
 from functools import partial
 
-from spark_connect_rt.base.concurrency import MACHINE_THREADS, SerialThread
+from spark_connect_rt.base.concurrency import MACHINE_THREADS, SerialExecutor
 
 
 def test_calls_run_one_after_another_also_on_the_threads_that_follow() -> None:
     seen: list[int] = []
-    thread = SerialThread("serial", MACHINE_THREADS, linger_s=0.01)
+    thread = SerialExecutor("serial", MACHINE_THREADS, linger_s=0.01)
     for number in range(40):
         thread.submit(partial(seen.append, number))
         if number % 10 == 9:
@@ -23,8 +23,8 @@ def test_calls_run_one_after_another_also_on_the_threads_that_follow() -> None:
 
 def test_a_thread_without_calls_ends() -> None:
     names = {"serial-a", "serial-b"}
-    a = SerialThread("serial-a", MACHINE_THREADS, linger_s=0.01)
-    b = SerialThread("serial-b", MACHINE_THREADS)
+    a = SerialExecutor("serial-a", MACHINE_THREADS, linger_s=0.01)
+    b = SerialExecutor("serial-b", MACHINE_THREADS)
     for serial_thread in (a, b):
         serial_thread.submit(lambda: None)
     limit_s = time.monotonic() + 5
@@ -38,7 +38,7 @@ def test_a_thread_without_calls_ends() -> None:
 
 
 def test_a_closed_one_without_a_thread_runs_nothing_more() -> None:
-    thread, ran = SerialThread("serial", MACHINE_THREADS, linger_s=0.01), list[int]()
+    thread, ran = SerialExecutor("serial", MACHINE_THREADS, linger_s=0.01), list[int]()
     thread.submit(lambda: ran.append(1))
     time.sleep(0.1)
     thread.close()

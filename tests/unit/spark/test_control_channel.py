@@ -14,7 +14,7 @@ import pytest
 
 from spark_connect_rt.engine.driver import control_channel
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
-from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher, SparkSlotJob
 from spark_connect_rt.engine.driver.slices import SliceGone
 from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message
@@ -259,7 +259,7 @@ def test_e3_slices_of_a_channel_that_ended_are_gone_and_the_next_ones_have_anoth
 ) -> None:
     launcher, events, lost = SparkSliceLauncher(_Session(), "m:f", SESSION_MS), list[Any](), list[str]()  # type: ignore[arg-type]
     launcher.open(events.append)
-    channel, slice_ = launcher.channel(), SparkSlice(launcher, 1)
+    channel, slice_ = launcher.channel(), SparkSlotJob(launcher, 1)
     channel.expect(1, slice_)
     reader = SliceTicket(1, slice_.token, channel.address, SESSION_MS, "m:f", channel.certificate)
     client = ControlClient(reader, "reader", lost.append)

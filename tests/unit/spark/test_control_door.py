@@ -17,8 +17,8 @@ import pytest
 
 from spark_connect_rt.engine.driver import control_handshake as control_door
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.engine.driver.control_handshake import Guest, Handshakes, new_identity
-from spark_connect_rt.engine.driver.slice_runner import SparkSlice
+from spark_connect_rt.engine.driver.control_handshake import Handshakes, PendingConnection, new_identity
+from spark_connect_rt.engine.driver.slice_runner import SparkSlotJob
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone
 from spark_connect_rt.engine.executor.control_cipher import Plain, driver_known_by
 from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
@@ -170,7 +170,7 @@ def test_large_input_without_a_hello_is_closed() -> None:
         ready = False
 
     with socket.socket() as sock:
-        guest = Guest(sock, Deaf(), 0.0)
+        guest = PendingConnection(sock, Deaf(), 0.0)
         for _ in range(4):
             assert guest.receive(b"x" * 65_536) == (b"", None, [])
         with pytest.raises(ValueError, match="too much"):
@@ -203,7 +203,7 @@ def test_a_listener_without_descriptors_is_not_asked_without_end() -> None:
 
 
 class _Launcher:
-    """What SparkSlice needs of its launcher."""
+    """What SparkSlotJob needs of its launcher."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
@@ -238,7 +238,7 @@ class _Half:
 
 def test_a_slice_has_one_reader_one_writer_and_one_who_closes_its_books() -> None:
     launcher = _Launcher()
-    slice_ = SparkSlice(launcher, 1)  # type: ignore[arg-type]
+    slice_ = SparkSlotJob(launcher, 1)  # type: ignore[arg-type]
     reader, writer, commit = (_Half(role) for role in ("reader", "writer", "commit"))
     assert slice_.on_hello(reader, {"op": "hello"})  # type: ignore[arg-type]
     assert slice_.on_hello(writer, {"op": "hello"})  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ def test_a_slice_has_one_reader_one_writer_and_one_who_closes_its_books() -> Non
 @pytest.mark.parametrize("last", ["reader", "writer"])
 def test_e4_books_are_compared_when_both_halves_have_said_everything(last: str) -> None:
     launcher = _Launcher()
-    slice_ = SparkSlice(launcher, 1)  # type: ignore[arg-type]
+    slice_ = SparkSlotJob(launcher, 1)  # type: ignore[arg-type]
     halves = {role: _Half(role) for role in ("reader", "writer", "commit")}
     for half in halves.values():
         assert slice_.on_hello(half, {"op": "hello", "totals": [(1, 3, 1)]})  # type: ignore[arg-type]

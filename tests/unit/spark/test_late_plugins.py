@@ -10,7 +10,7 @@ import pytest
 
 from spark_connect_rt.engine.driver import slice_runner as plugin_door
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp
-from spark_connect_rt.engine.driver.slice_runner import PluginDoor, SparkSlice, SparkSliceLauncher
+from spark_connect_rt.engine.driver.slice_runner import PluginDownloads, SparkSliceLauncher, SparkSlotJob
 from spark_connect_rt.engine.executor import late_plugins
 from spark_connect_rt.engine.executor.late_plugins import ask_this_driver, fetch_java_host, fetch_late_plugins
 from spark_connect_rt.engine.executor.ticket import SliceTicket
@@ -31,11 +31,11 @@ def ask_through(
     shipped: list[str],
     monkeypatch: pytest.MonkeyPatch,
     java_jars: Callable[[], Sequence[Path]] = tuple,
-) -> SparkSlice:
+) -> SparkSlotJob:
     """Let this process be an executor's, of a slice of a driver with these folders."""
     launcher = SparkSliceLauncher(None, "", SESSION_MS, shipped=shipped, java_jars=java_jars)  # type: ignore[arg-type]
     monkeypatch.setattr(launcher, "channel", lambda: channel)
-    slice_ = SparkSlice(launcher, 1)
+    slice_ = SparkSlotJob(launcher, 1)
     channel.expect(1, slice_)
     ask_this_driver(SliceTicket(1, slice_.token, channel.address, SESSION_MS, "", channel.certificate))
     return slice_
@@ -122,5 +122,5 @@ def test_a_half_that_asks_beside_changes_nothing_of_the_slice(
 def test_only_files_of_plugins_are_read(tmp_path: Path, question: dict[str, object]) -> None:
     (tmp_path / "secret").write_text("s")
     (tmp_path / "plugins" / "a").mkdir(parents=True)
-    answer = PluginDoor([str(tmp_path / "plugins")]).answer(question)
+    answer = PluginDownloads([str(tmp_path / "plugins")]).answer(question)
     assert answer["op"] == "refused", answer

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from spark_connect_rt.engine.driver.control_channel import SlotConnection
-from spark_connect_rt.engine.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher, SparkSlotJob
 from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone
 
 
@@ -34,18 +34,18 @@ def launcher() -> Launcher:
 
 
 @pytest.fixture
-def slice_(launcher: Launcher) -> SparkSlice:
-    return SparkSlice(cast(SparkSliceLauncher, launcher), 1)
+def slice_(launcher: Launcher) -> SparkSlotJob:
+    return SparkSlotJob(cast(SparkSliceLauncher, launcher), 1)
 
 
-def half(owner: SparkSlice, launcher: Launcher, role: str) -> SlotConnection:
+def half(owner: SparkSlotJob, launcher: Launcher, role: str) -> SlotConnection:
     connection = cast(SlotConnection, SimpleNamespace(role=role))
     if not owner.on_hello(connection, {"op": "hello"}):  # the channel drops it then
         launcher.refused.append(connection)
     return connection
 
 
-def test_a_second_attempt_is_refused_and_gets_no_task(slice_: SparkSlice, launcher: Launcher) -> None:
+def test_a_second_attempt_is_refused_and_gets_no_task(slice_: SparkSlotJob, launcher: Launcher) -> None:
     for role in ("reader", "writer"):
         half(slice_, launcher, role)
     again = [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]
@@ -53,7 +53,7 @@ def test_a_second_attempt_is_refused_and_gets_no_task(slice_: SparkSlice, launch
     assert launcher.events == [SliceConnected(1)]
 
 
-def test_a_slice_is_gone_only_when_the_first_attempts_halves_are_dead(slice_: SparkSlice, launcher: Launcher) -> None:
+def test_a_slice_is_gone_only_when_the_first_attempts_halves_are_dead(slice_: SparkSlotJob, launcher: Launcher) -> None:
     first = [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]
     again = [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]
     slice_._on_job_done("a copy of the task failed")

@@ -16,7 +16,7 @@ import pytest
 
 from spark_connect_rt.engine.startup.zygote import (
     ForkRequest,
-    Home,
+    ImportedSurroundings,
     receive_request,
     request_of,
     run_daemon,
@@ -26,7 +26,7 @@ from spark_connect_rt.engine.startup.zygote_client import request
 from spark_connect_rt.engine.startup.zygote_socket import SOCKET
 
 STORY = Path(__file__).with_name("zygote_story.py")
-HOME = Home("/work", ("/p/a",), None)
+HOME = ImportedSurroundings("/work", ("/p/a",), None)
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks, and reads /proc")
 
 
@@ -167,4 +167,4 @@ def test_a_seed_that_the_user_gave_is_kept_spark_s_says_only_that_all_have_the_s
     own: str | None, wanted: str, met: bool
 ) -> None:
     asked = ForkRequest("/work", "m", "", {"PYTHONPATH": "/p/a", "PYTHONHASHSEED": wanted})
-    assert (Home("/work", ("/p/a",), own).refusal(asked) == "") is met
+    assert (ImportedSurroundings("/work", ("/p/a",), own).refusal(asked) == "") is met

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
-from spark_connect_rt.operations.history.offset_timeline import CourseStore
+from spark_connect_rt.operations.history.offset_timeline import OffsetTimelineStore
 from spark_connect_rt.operations.history.store import HistoryStore
 from spark_connect_rt.rest.change_history import ChangeQuery
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
@@ -81,7 +81,7 @@ def test_unreachable_topic_is_reported_and_recovers() -> None:
 def test_a_damaged_part_of_a_course_is_said(value: bytes) -> None:
     topic = MemoryLogTopic()
     topic.write([(b"course-minute-3-a", value), (b"course-x", b"")])
-    store = CourseStore(LogSource(lambda: True, lambda _: MemoryCompactedLog(topic)))
+    store = OffsetTimelineStore(LogSource(lambda: True, lambda _: MemoryCompactedLog(topic)))
     store.refresh(READ_MS)
     assert store.parts("a") == []
     assert store.problem.startswith("2 parts of the offset history cannot be read")

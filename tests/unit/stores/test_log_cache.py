@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.topics.log_snapshot import Bookmark, LogCache, LogFacts, LogSnapshot
+from spark_connect_rt.topics.log_snapshot import LogCache, LogFacts, LogSnapshot, ReadPosition
 
 FACTS = LogFacts("cluster", "offsets", "id-1", {0: 0}, {0: 9}, 10_000)
-SNAPSHOT = LogSnapshot("cluster", "offsets", "id-1", 1_000, {0: Bookmark(5, 4, 99)}, ((0, 4, b"k", b"v", 7),))
+SNAPSHOT = LogSnapshot("cluster", "offsets", "id-1", 1_000, {0: ReadPosition(5, 4, 99)}, ((0, 4, b"k", b"v", 7),))
 
 
 @pytest.fixture

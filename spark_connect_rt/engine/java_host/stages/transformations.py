@@ -33,7 +33,7 @@ class JavaPlugin:
     def __init__(self) -> None:
         """Be without settings."""
         self.config: Mapping[str, str] = {}
-        self._crossing: Crossing | None = None
+        self._crossing: JvmSegment | None = None
 
     def close(self) -> None:
         """Let the JVM go."""
@@ -72,7 +72,7 @@ class JavaPredicate(JavaPlugin, Predicate):
     def test_all(self, records: Sequence[SourceRecord | SinkRecord]) -> list[bool | Exception]:
         """Return the answers of many records, with one crossing."""
         if self._crossing is None:
-            self._crossing = Crossing([JavaStep(None, self, False)])
+            self._crossing = JvmSegment([JavaStep(None, self, False)])
         return self._crossing.test_all(records)
 
 
@@ -83,7 +83,7 @@ class JavaTransformation(JavaPlugin, Transformation):
         """Take the settings; the JVM checks them when the chain is made."""
         self.config = dict(config)
 
-    def together(self) -> Callable[[Sequence[Any]], Crossing]:
+    def together(self) -> Callable[[Sequence[Any]], JvmSegment]:
         """Return what joins neighbours."""
         return crossing_of
 
@@ -94,7 +94,7 @@ class JavaTransformation(JavaPlugin, Transformation):
     def apply(self, record: R) -> R | None:
         """Return the transformed record: a crossing of its own."""
         if self._crossing is None:
-            self._crossing = Crossing([JavaStep(self, None, False)])
+            self._crossing = JvmSegment([JavaStep(self, None, False)])
         applied = self._crossing.apply_all([record])[0]
         if isinstance(applied, Refused):
             raise applied.error
@@ -124,7 +124,7 @@ class JavaStep:
         }
 
 
-class Crossing:
+class JvmSegment:
     """Neighbouring Java steps in one JVM. One thread."""
 
     def __init__(self, steps: Sequence[JavaStep]) -> None:
@@ -180,9 +180,9 @@ class Crossing:
             stage.close()
 
 
-def crossing_of(steps: Sequence[Any]) -> Crossing:
+def crossing_of(steps: Sequence[Any]) -> JvmSegment:
     """Return what applies all these steps of a chain at once."""
-    return Crossing([JavaStep(step.transformation, step.predicate, step.negate) for step in steps])
+    return JvmSegment([JavaStep(step.transformation, step.predicate, step.negate) for step in steps])
 
 
 def joined_code(codes: Sequence[JavaCode]) -> JavaCode:

@@ -20,7 +20,7 @@ from spark_connect_rt.group.peers import require_leader, require_owner
 from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.creating import Creations, InitialOffsets
+from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.requests_api import (
@@ -38,7 +38,7 @@ from spark_connect_rt.runtime.herder.requests_api import (
     SwapTasks,
     TickRequest,
 )
-from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
@@ -57,7 +57,7 @@ class ConnectorRequests:
         deps: HerderDependencies,
         state: GroupState,
         views: ConnectorViews,
-        publishing: Publishing,
+        publishing: PublishTaskConfigs,
         reconciling: Reconciling,
         calls: TopicCalls,
         fencing: ZombieFencing,
@@ -76,7 +76,7 @@ class ConnectorRequests:
         self._offsets = offsets
         self._beginnings = beginnings
         self._begun = begun
-        self.creations = Creations(deps, calls, views.connector_info, self._not_written)
+        self.creations = BatchedCreates(deps, calls, views.connector_info, self._not_written)
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""

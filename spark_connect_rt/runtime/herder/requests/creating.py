@@ -78,7 +78,7 @@ class InitialOffsets:
         """
         answer: Future[ConfigWritten] = Future()
         self._under_way.add(name)
-        beginning = Beginning(self._deps, name, config, self._note)
+        beginning = CreateWithOffsets(self._deps, name, config, self._note)
 
         def end(error: BaseException | None, written: ConfigWritten | None = None) -> None:
             self._under_way.discard(name)
@@ -117,7 +117,7 @@ class InitialOffsets:
         return write()
 
 
-class Beginning:
+class CreateWithOffsets:
     """The offsets of one connector that is not there yet. Blocks; off the tick."""
 
     def __init__(
@@ -246,7 +246,7 @@ def _characters(config: Mapping[str, str]) -> int:
     return sum(len(key) + len(value) for key, value in config.items())
 
 
-class Creations:
+class BatchedCreates:
     """All on the tick thread."""
 
     def __init__(
@@ -413,7 +413,7 @@ class PendingChanges:
             return
         if not state.contains(name):
             log.warning("connector=%s its creation by %s was interrupted", name, change.worker_url)
-            beginning = Beginning(self._deps, name, change.config or {})
+            beginning = CreateWithOffsets(self._deps, name, change.config or {})
             try:
                 beginning.restore(change.before)
             finally:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from spark_connect_rt.group.rebalance_plan import Adoption, adoption, sync_backoff_ms
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
+from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceRecorder
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.worker import Worker
@@ -23,7 +23,7 @@ READS_BEFORE_GIVING_UP_WORK = 5
 OWN_READ_BACKOFF_MS = 1_000
 
 
-class Adopting:
+class AdoptAssignment:
     """The steps ``catch up on config`` and ``adopt assignment``."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Adopting:
         worker: Worker,
         calls: TopicCalls,
         rejoin: Callable[[str], Verdict],
-        story: RebalanceStory,
+        story: RebalanceRecorder,
     ) -> None:
         self._deps = deps
         self._story = story

@@ -21,7 +21,7 @@ from spark_connect_rt.group.assignments import (
 from spark_connect_rt.group.assignor import AssignorMemory
 from spark_connect_rt.group.compact.claims import Claims, Known, known_after, read_claims, sampled
 from spark_connect_rt.group.compact.form import CompactAssignment, encode_compact, is_compact, leader_hint
-from spark_connect_rt.group.compact.record_room import Fitted, Room, fit, room_for
+from spark_connect_rt.group.compact.record_room import FittedAssignment, GroupRecordBudget, fit, room_for
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.member import AssignmentRequired
 from spark_connect_rt.group.rebalance_plan import configured_work
@@ -163,7 +163,7 @@ def _members_at(
     return {task: at[url] for task, url in bound_for.items() if url in at}
 
 
-def _room(event: AssignmentRequired, claims: Claims, limit_bytes: int) -> Room:
+def _room(event: AssignmentRequired, claims: Claims, limit_bytes: int) -> GroupRecordBudget:
     return room_for(event.members, {member: said.url for member, said in claims.members.items()}, limit_bytes)
 
 
@@ -196,7 +196,7 @@ class _Writer:
 
     event: AssignmentRequired
     claims: Claims
-    room: Room
+    room: GroupRecordBudget
     protocol: ConnectProtocol = field(init=False)
     is_compact: bool = field(init=False)
 
@@ -213,10 +213,10 @@ class _Writer:
         """Return every assignment's bytes; ``asked`` are asked for lists."""
         return {member: self._encode(member, sent, bool(asked), asked) for member, sent in result.assignments.items()}
 
-    def fitted(self, result: AssignmentResult, memory: AssignorMemory) -> Fitted:
+    def fitted(self, result: AssignmentResult, memory: AssignorMemory) -> FittedAssignment:
         """Return what fits; in Java's form everything goes out, whether it fits or not."""
         if not self.is_compact:
-            return Fitted(self.blobs(result), result, memory)
+            return FittedAssignment(self.blobs(result), result, memory)
         return fit(result, memory, self.room, self._encode)
 
     def nothing(self, offset: int) -> dict[str, bytes]:

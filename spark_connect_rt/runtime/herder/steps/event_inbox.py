@@ -17,7 +17,7 @@ from spark_connect_rt.runtime.group_events import RecordEvent, config_event_key
 from spark_connect_rt.runtime.health_rules import RestartRequest, most_impactful, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,
@@ -96,7 +96,7 @@ class EventInbox:
         deps: HerderDependencies,
         state: GroupState,
         worker: Worker,
-        publishing: Publishing,
+        publishing: PublishTaskConfigs,
         wakeup: Callable[[], None],
     ) -> None:
         self._deps = deps

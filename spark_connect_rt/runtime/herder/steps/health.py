@@ -69,7 +69,7 @@ class _Failing:
     verdict: RestartVerdict | None = None  # None: it was started again
 
 
-class Restarting:
+class RestartFailed:
     """The step ``restart what failed``."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker) -> None:
@@ -174,7 +174,7 @@ class Restarting:
 LOOK_EACH_MS = 1_000
 
 
-class Watching:
+class StallCheck:
     """The step ``watch progress``: reports tasks that move nothing though there is work."""
 
     def __init__(self, deps: HerderDependencies, worker: Worker) -> None:

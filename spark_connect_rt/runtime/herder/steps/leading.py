@@ -23,7 +23,7 @@ CLAIM_BACKOFF_MS = 250  # Java CONFIG_TOPIC_WRITE_PRIVILEGES_BACKOFF_MS
 KEY_BACKOFF_MS = 1_000
 
 
-class Leading:
+class LeaderDuties:
     """The steps ``claim write privileges`` and ``lead``."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState, calls: TopicCalls) -> None:

@@ -29,7 +29,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.assigning import assign_work
-from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
+from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceRecorder
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.worker import Worker
@@ -50,7 +50,7 @@ class Membership:
         state: GroupState,
         worker: Worker,
         events: EventLog,
-        story: RebalanceStory,
+        story: RebalanceRecorder,
         calls: TopicCalls,
     ) -> None:
         self._deps = deps

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from spark_connect_rt.base.backoff import chance_of
-from spark_connect_rt.base.concurrency import SerialThread, Threads
+from spark_connect_rt.base.concurrency import SerialExecutor, Threads
 from spark_connect_rt.base.supervision import Report
 from spark_connect_rt.errors import ConnectError, FencedError
 from spark_connect_rt.group.peers import PeerClient, sign
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HandedIn:
+class SubmittedRequest:
     """How one request ended; ``error`` None: the leader took it."""
 
     connector: str
@@ -51,14 +51,14 @@ class Forwarding:
         self._peers = peers
         self._algorithm = algorithm
         self._wakeup = wakeup
-        self._answers: deque[HandedIn] = deque()
-        self._thread = SerialThread("forward-to-leader", threads, report)
+        self._answers: deque[SubmittedRequest] = deque()
+        self._thread = SerialExecutor("forward-to-leader", threads, report)
 
     def hand_in(self, leader_url: str, connector: str, configs: Sequence[Mapping[str, str]], key: bytes | None) -> None:
         """Queue one POST /connectors/<c>/tasks. ``key`` None: unsigned (before ``sessioned``)."""
         self._thread.submit(lambda: self._send(leader_url, connector, configs, key))
 
-    def answers(self) -> list[HandedIn]:
+    def answers(self) -> list[SubmittedRequest]:
         """Return and forget the answers so far."""
         return [self._answers.popleft() for _ in range(len(self._answers))]
 
@@ -82,7 +82,7 @@ class Forwarding:
         except Exception as failure:
             log.exception("connector=%s task configs cannot be sent to %s", connector, leader_url)
             error = f"{type(failure).__name__}: {failure}"
-        self._answers.append(HandedIn(connector, error))
+        self._answers.append(SubmittedRequest(connector, error))
         self._wakeup()
 
 
@@ -103,7 +103,7 @@ class _Pending:
     alone: bool = False  # a write of several failed: its neighbours must not suffer from what one of them may be
 
 
-class Publishing:
+class PublishTaskConfigs:
     """The step ``publish task configs``."""
 
     def __init__(

@@ -39,7 +39,7 @@ class _UnderWay:
     led: tuple[int, Members] | None = None  # generation, who was in it
 
 
-class RebalanceStory:
+class RebalanceRecorder:
     """Given each turn of a rebalance by the steps that take it; says it all once the assignment is adopted."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState) -> None:

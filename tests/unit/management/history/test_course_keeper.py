@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.errors import NotFoundError, RetriableError
-from spark_connect_rt.operations.history.offset_timeline import HOUR_MS, MINUTE_MS, CourseStore
-from spark_connect_rt.operations.history.timeline_keeper import CourseKeeper
+from spark_connect_rt.operations.history.offset_timeline import HOUR_MS, MINUTE_MS, OffsetTimelineStore
+from spark_connect_rt.operations.history.timeline_keeper import OffsetTimelineKeeper
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.topics.compacted_log import LogSource
 from spark_connect_rt.topics.offset_changes import OffsetPair
@@ -21,11 +21,15 @@ class Looking:
         self.asked: list[str] = []
         self.keeper = self.made()
 
-    def made(self, bytes_max: int = 100_000) -> CourseKeeper:
-        store = CourseStore(LogSource(lambda: self.topic.ends() != [0], lambda _: MemoryCompactedLog(self.topic)))
+    def made(self, bytes_max: int = 100_000) -> OffsetTimelineKeeper:
+        store = OffsetTimelineStore(
+            LogSource(lambda: self.topic.ends() != [0], lambda _: MemoryCompactedLog(self.topic))
+        )
         is_sink = "sink".__eq__
         now_ms = self._now_ms
-        return CourseKeeper(store, lambda: [*self.at, "gone"], is_sink, self.offsets, lambda: True, now_ms, bytes_max)
+        return OffsetTimelineKeeper(
+            store, lambda: [*self.at, "gone"], is_sink, self.offsets, lambda: True, now_ms, bytes_max
+        )
 
     def _now_ms(self) -> int:
         return self.now_ms

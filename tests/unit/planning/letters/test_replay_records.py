@@ -15,8 +15,8 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
     FAILED,
     FAILURES_KEPT,
     REMEMBERED,
-    Marks,
-    NewMarks,
+    NewReplayedOffsets,
+    ReplayedOffsets,
     ReplayMark,
     ReplayProgress,
     ReplayRecords,
@@ -56,9 +56,9 @@ def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactio
 ) -> None:
     """A worker that dies between two transactions goes on with what is on the topic."""
     places = sorted(places)
-    marks = Marks()
+    marks = ReplayedOffsets()
     for start in range(0, len(places), size):
-        new = NewMarks("id", "r", marks)  # the next worker knows only the topic
+        new = NewReplayedOffsets("id", "r", marks)  # the next worker knows only the topic
         for half in (places[start : start + size // 2], places[start + size // 2 : start + size]):
             for key, value in new.records(half, 5):
                 marks.take(json.loads(key), value)
@@ -71,9 +71,9 @@ def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactio
 
 
 def test_marks_of_two_replays_do_not_touch_each_other() -> None:
-    marks = Marks()
+    marks = ReplayedOffsets()
     for replay, offsets, at_ms in (("a", [1, 2], 10), ("b", [2, 3], 20)):
-        for key, value in NewMarks("id", replay, marks).records([(0, offset) for offset in offsets], at_ms):
+        for key, value in NewReplayedOffsets("id", replay, marks).records([(0, offset) for offset in offsets], at_ms):
             marks.take(json.loads(key), value)
     assert [marks.of("id", 0, offset) for offset in range(5)] == [
         None,
