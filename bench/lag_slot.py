@@ -33,7 +33,7 @@ from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.testing.worker_settings import worker_settings
 
-BYTES = "spark_connect_rt.records.converters.plain:ByteArrayConverter"
+BYTES = "spark_connect_rt.records.converters.primitive_converters:ByteArrayConverter"
 FETCHED, POLLED, LANE, PRODUCED = "fetched", "polled", "handed to the lane", "given to the producer"
 REQUESTED, ACKNOWLEDGED, DURABLE = "in a request", "acknowledged", "durable (report)"
 Put = Callable[[Any, str, Any], None]

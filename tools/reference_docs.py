@@ -33,7 +33,7 @@ from spark_connect_rt.engine.task_logs import BYTES_EACH, BYTES_IN_ALL, KEPT_S, 
 from spark_connect_rt.operations.events.memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.plugins.plugin_desc import PluginDesc
-from spark_connect_rt.records.transforms import record_side as transform_settings
+from spark_connect_rt.records.transforms import key_or_value as transform_settings
 from spark_connect_rt.records.transforms.column_forms import has_column_form
 from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.runtime.group_events import KINDS

@@ -115,7 +115,7 @@ def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Overri
 @cli.command("class-archive")
 def class_archive(java: OfHosts = False, plugin_path: OfPlugins = None) -> None:
     """Prepare this environment: every later start of a worker costs a third less CPU. Half a minute, once."""
-    from spark_connect_rt.engine.build_archives import make_class_archive, make_host_archives
+    from spark_connect_rt.engine.class_archive_command import make_class_archive, make_host_archives
 
     def make() -> int:
         sys.stdout.write(f"{make_class_archive()}\n")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pyspark import SparkContext
 
 from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.engine.driver.session import (
+from spark_connect_rt.engine.driver.spark_session import (
     import_bridge,
     launch_ahead,
     session_ahead,

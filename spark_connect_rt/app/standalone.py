@@ -28,7 +28,7 @@ from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectErro
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.rest.request_body import read_create, with_initial_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.runtime.herder.standalone import SoloMember, StandaloneHerder
 from spark_connect_rt.topics.config_store import ConfigStore
 from spark_connect_rt.topics.local_log import LocalCompactedLog

@@ -17,12 +17,12 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.supervision import Report, report_nowhere
 from spark_connect_rt.config import connectrt_config as config
 from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.engine.driver.connectivity_jobs import SparkReach
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.driver.reach_jobs import SparkReach
-from spark_connect_rt.engine.driver.session import BackgroundSession, build_session, runs_here
 from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher
 from spark_connect_rt.engine.driver.slot_packing import PackingLimits
+from spark_connect_rt.engine.driver.spark_session import BackgroundSession, build_session, runs_here
 from spark_connect_rt.engine.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.engine.previews.preview_jobs import SparkPreviews
 from spark_connect_rt.engine.task_runner import (

@@ -69,7 +69,7 @@ def parted(name: str) -> tuple[str, str]:
 
 
 DEFAULT_HEAP = "256m"
-WARM_UP = "spark_connect_rt.engine.java_host.slot_hosts:warm_up"
+WARM_UP = "spark_connect_rt.engine.java_host.jvm_pool:warm_up"
 """What an executor calls before a task is there: (JavaCode, worker's settings, ExecutorClients). Blocks."""
 
 

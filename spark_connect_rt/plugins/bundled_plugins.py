@@ -125,9 +125,9 @@ BUNDLED: tuple[PluginDesc, ...] = (
         bundled(f"{_CONVERTERS}.{target}Converter", kind, f"{_JAVA}.{java_class}Converter")
         for kind in ("converter", "header_converter")
         for target, java_class in (
-            ("plain:String", "storage.String"),
+            ("primitive_converters:String", "storage.String"),
             ("json:Json", "json.Json"),
-            ("plain:ByteArray", "converters.ByteArray"),
+            ("primitive_converters:ByteArray", "converters.ByteArray"),
             *((f"numbers:{name}", f"converters.{name}") for name in _NUMBERS),
         )
     ),
@@ -140,7 +140,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
         )
     ),
     bundled(
-        f"{_CONVERTERS}.plain:SimpleHeaderConverter",
+        f"{_CONVERTERS}.primitive_converters:SimpleHeaderConverter",
         "header_converter",
         f"{_JAVA}.storage.SimpleHeaderConverter",
     ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from spark_connect_rt.base.json_text import JsonShape, described, one_of
-from spark_connect_rt.runtime.herder.requests_api import Request
+from spark_connect_rt.runtime.herder.herder_requests import Request
 from spark_connect_rt.runtime.values import ConnectorOffset
 from spark_connect_rt.topics.offset_changes import OffsetPair
 

@@ -17,7 +17,7 @@ from spark_connect_rt.errors import BadRequestError, ConfigConflictError, NotFou
 from spark_connect_rt.rest.change_history import CONFIG, ChangeQuery
 from spark_connect_rt.rest.context import RestContext
 from spark_connect_rt.rest.error_mapping import ConfigChangedError
-from spark_connect_rt.runtime.herder.requests_api import CatchUp
+from spark_connect_rt.runtime.herder.herder_requests import CatchUp
 from spark_connect_rt.topics.config_diff import SettingChange, config_diff
 
 _TAG = re.compile(r'"config-([0-9]{1,18})"')

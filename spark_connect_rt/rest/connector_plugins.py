@@ -18,7 +18,7 @@ from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.request_body import read_settings
 from spark_connect_rt.rest.shared_answers import read_json
-from spark_connect_rt.runtime.herder.requests_api import ConfigInfos, DescribePlugin, ValidateConfig
+from spark_connect_rt.runtime.herder.herder_requests import ConfigInfos, DescribePlugin, ValidateConfig
 
 # What plug-ins declare and what validations find, as JSON shows it (Java ``ConfigKeyInfo``, ``ConfigInfos``).
 #

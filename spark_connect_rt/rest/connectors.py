@@ -26,8 +26,8 @@ from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_pat
 from spark_connect_rt.rest.request_body import read_config, read_create, read_offsets, read_patch, with_initial_offsets
 from spark_connect_rt.rest.shapes import ConnectorOffsets, ExpandedConnector, Message, Topics
 from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
-from spark_connect_rt.runtime.herder.api import HerderViews
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
+from spark_connect_rt.runtime.herder.herder_requests import (
     DeleteConnector,
     ModifyOffsets,
     PatchConfig,

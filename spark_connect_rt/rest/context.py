@@ -31,9 +31,9 @@ from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, Pee
 from spark_connect_rt.rest.change_history import History
 from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, ConfigChangedError, RestError
 from spark_connect_rt.rest.json_values import as_json
-from spark_connect_rt.runtime.herder.api import HerderApi
-from spark_connect_rt.runtime.herder.requests_api import CatchUp
-from spark_connect_rt.runtime.herder.requests_api import Request as HerderRequest
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
+from spark_connect_rt.runtime.herder.herder_requests import CatchUp
+from spark_connect_rt.runtime.herder.herder_requests import Request as HerderRequest
 from spark_connect_rt.runtime.values import InternalKey
 from spark_connect_rt.topics.config_diff import SettingChange
 

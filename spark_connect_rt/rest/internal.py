@@ -22,7 +22,7 @@ from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
 from spark_connect_rt.rest.peers import GroupReads
 from spark_connect_rt.rest.request_body import read_task_configs
 from spark_connect_rt.rest.shared_answers import read_json
-from spark_connect_rt.runtime.herder.requests_api import FenceZombies, PutTaskConfigs
+from spark_connect_rt.runtime.herder.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.runtime.values import InternalKey
 
 UNSIGNED = (

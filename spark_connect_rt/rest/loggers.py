@@ -13,7 +13,7 @@ from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.paths import decoded, json_body
 from spark_connect_rt.rest.request_body import read_patch
-from spark_connect_rt.runtime.herder.requests_api import SetGroupLoggerLevel, SetLoggerLevel
+from spark_connect_rt.runtime.herder.herder_requests import SetGroupLoggerLevel, SetLoggerLevel
 
 
 def add_routes(routes: APIRouter, context: RestContext) -> None:

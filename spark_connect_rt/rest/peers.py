@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from spark_connect_rt.base.json_text import JsonShape, decode_json, decode_quick_json
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError, TimedOutError, UnreachableError
 from spark_connect_rt.group.peers import PeerAnswer, PeerClient, sign
-from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.runtime.values import WorkerStanding
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from spark_connect_rt.config.connector_config import NULL_VALUE
 from spark_connect_rt.errors import BadConfigError, BadRequestError, DataError
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.rest.shapes import INITIAL_STATES
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_changes import OffsetPair
 

@@ -23,10 +23,10 @@ from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.group.peers import PeerAnswer, SignatureVerdict, verify
 from spark_connect_rt.operations.events.memory import EventMemory
 from spark_connect_rt.plugins.config_providers import ConfigProviders
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests_api import FenceZombies, PutTaskConfigs
+from spark_connect_rt.runtime.herder.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients

@@ -13,7 +13,13 @@ from spark_connect_rt.base.concurrency import SYSTEM_CLOCK, Clock
 from spark_connect_rt.base.supervision import Report, report_nowhere
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.driver.slices import OnSliceEvent, ReportedTotals, SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.engine.driver.slot_jobs import (
+    OnSliceEvent,
+    ReportedTotals,
+    SliceConnected,
+    SliceGone,
+    SliceMessage,
+)
 from spark_connect_rt.engine.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
 from spark_connect_rt.engine.executor.writer_side import WriterSide

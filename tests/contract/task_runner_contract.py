@@ -37,8 +37,8 @@ from spark_connect_rt.engine.task_runner import (
 from tests.contract.task_samples import notes
 
 E = TypeVar("E")
-STRING = "spark_connect_rt.records.converters.plain:StringConverter"
-HEADERS = "spark_connect_rt.records.converters.plain:SimpleHeaderConverter"
+STRING = "spark_connect_rt.records.converters.primitive_converters:StringConverter"
+HEADERS = "spark_connect_rt.records.converters.primitive_converters:SimpleHeaderConverter"
 
 
 class Topics(Protocol):

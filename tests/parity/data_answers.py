@@ -23,7 +23,7 @@ from spark_connect_rt.base.security.sasl import parse_jaas
 from spark_connect_rt.config.config_def import ConfigDef, parse_value, text_of
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter
 from spark_connect_rt.records.pipeline.chain_config import chain_config_def, chain_problems
 from tests.parity.golden.recordings import recording
 from tests.parity.typed_values import Node, record_of, same, same_schema, schema_of, value_of

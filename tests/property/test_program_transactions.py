@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.connectors.external_process.airbyte_source import parts_of
-from spark_connect_rt.connectors.external_process.intake import STATE, STREAM, Intake
+from spark_connect_rt.connectors.external_process.program_output import STATE, STREAM, Intake
 from spark_connect_rt.connectors.external_process.stream_rows import RowSettings
 
 STREAMS = ["a", "b", "c"]

@@ -15,7 +15,7 @@ from spark_connect_rt.api.data.simple_date_parse import parse_prefix
 from spark_connect_rt.api.data.struct import check_value
 from spark_connect_rt.api.data.values_parse import parse_string
 from spark_connect_rt.api.data.values_text import values_text
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter
 
 slow_machine = settings(deadline=None, max_examples=150)
 MS = st.integers(-62_135_596_800_000, 253_402_300_799_999)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.requests_api import DeleteConnector, PutConfig, RestartConnector, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import DeleteConnector, PutConfig, RestartConnector, SetTargetState
 from spark_connect_rt.topics.config_records import TargetState
 from tests.scenarios.eager_member import EagerMember
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source

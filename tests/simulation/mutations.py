@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import Phase, Slot, TaskRun
-from spark_connect_rt.engine.driver.slices import SliceGone
+from spark_connect_rt.engine.driver.slot_jobs import SliceGone
 from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.membership import Timing

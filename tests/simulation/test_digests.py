@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.group.compact.claims import known_after
-from spark_connect_rt.group.compact.record_room import GroupRecordBudget
+from spark_connect_rt.group.compact.group_record_budget import GroupRecordBudget
+from spark_connect_rt.group.compact.reported_work import known_after
 from spark_connect_rt.runtime.herder.steps import assigning
 from tests.support.simulation.simulated_schedule import run_schedule
 

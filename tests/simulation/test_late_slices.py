@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.engine.driver.engine import Engine
-from spark_connect_rt.runtime.herder.requests_api import PutConfig
+from spark_connect_rt.runtime.herder.herder_requests import PutConfig
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
 from tests.support.simulation.simulated_invariants import InvariantViolation
 from tests.support.simulation.simulated_slices import SliceTimes

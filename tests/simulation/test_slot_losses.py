@@ -9,7 +9,7 @@ import pytest
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.runtime.herder.requests_api import PutConfig
+from spark_connect_rt.runtime.herder.herder_requests import PutConfig
 from spark_connect_rt.runtime.values import TaskState
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
 from tests.support.simulation.simulated_slices import SimulatedSliceLauncher

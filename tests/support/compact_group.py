@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
 from spark_connect_rt.group.assignor import AssignorMemory
-from spark_connect_rt.group.compact.claims import ClaimRules, Known, compact_offers
 from spark_connect_rt.group.compact.form import compact_name, decode_compact
+from spark_connect_rt.group.compact.reported_work import ClaimRules, Known, compact_offers
 from spark_connect_rt.group.member import AssignmentRequired
 from spark_connect_rt.group.rebalance_plan import allocation_of, held_after
 from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol, WorkerMetadata

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
 from spark_connect_rt.group.assignor import AssignorMemory
-from spark_connect_rt.group.compact.claims import ClaimRules, Known, compact_offers
 from spark_connect_rt.group.compact.form import decode_compact, is_compact
+from spark_connect_rt.group.compact.reported_work import ClaimRules, Known, compact_offers
 from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired
 from spark_connect_rt.group.rebalance_plan import allocation_of, held_after
 from spark_connect_rt.group.subprotocol import (

@@ -27,7 +27,7 @@ from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError,
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests_api import PutConfig
+from spark_connect_rt.runtime.herder.herder_requests import PutConfig
 from spark_connect_rt.runtime.values import WorkerProgress
 
 LOOK_EVERY_S = 0.5

@@ -110,7 +110,7 @@ class SharedSession:
 
     def get(self) -> Any:
         """Return the SparkSession of all flows, built at the first call."""
-        from spark_connect_rt.engine.driver.session import build_session
+        from spark_connect_rt.engine.driver.spark_session import build_session
         from spark_connect_rt.engine.startup.session_conf import LOCAL_SLOTS
 
         with self._lock:

@@ -25,7 +25,7 @@ from spark_connect_rt.group.peers import PeerAnswer, PeerClient
 from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
 from spark_connect_rt.rest.tls import LISTENERS
-from spark_connect_rt.runtime.herder.api import HerderApi
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
 
 
 def flow_path(flow: SourceAndTarget) -> str:

@@ -47,7 +47,7 @@ from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.middleware import CrossOrigin, ResponseHeaders
 from spark_connect_rt.rest.server import RestServer, RestServers, cannot_listen
 from spark_connect_rt.rest.tls import ADMIN, LISTENERS, server_tls
-from spark_connect_rt.runtime.herder.api import HerderApi, HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderApi, HerderViews
 
 # The ``commit`` of ``GET /``: 16 hex digits, as clients parse them.
 #

@@ -30,7 +30,7 @@ from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonRespo
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
 from spark_connect_rt.rest.middleware import BodyLimit, PluginExits
 from spark_connect_rt.rest.paths import EncodedPaths, speaks_json
-from spark_connect_rt.runtime.herder.api import HerderApi
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
 
 _log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ import orjson
 from spark_connect_rt.config.config_def import ConfigDef, Importance
 from spark_connect_rt.config.settings_group import json_object, text
 from spark_connect_rt.config.validators import one_of
-from spark_connect_rt.connectors.external_process.child import ChildFailedError
-from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake, Offset
+from spark_connect_rt.connectors.external_process.child_process import ChildFailedError
 from spark_connect_rt.connectors.external_process.program import Program, StreamCatalog
+from spark_connect_rt.connectors.external_process.program_output import SHARED, STATE, Intake, Offset
 from spark_connect_rt.connectors.external_process.program_settings import json_of, merged, program_settings
 from spark_connect_rt.connectors.external_process.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.external_process.program_task import ProgramSourceTask

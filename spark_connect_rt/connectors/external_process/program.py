@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from spark_connect_rt.connectors.external_process.child import Child, Mask, run_to_end
+from spark_connect_rt.connectors.external_process.child_process import Child, Mask, run_to_end
 from spark_connect_rt.connectors.external_process.environments import inherited, program_path
-from spark_connect_rt.connectors.external_process.intake import Intake, Offset
+from spark_connect_rt.connectors.external_process.program_output import Intake, Offset
 from spark_connect_rt.connectors.external_process.program_settings import (
     json_of,
     merged,

@@ -14,8 +14,8 @@ from spark_connect_rt.api.connector import (
 )
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.worker_settings import BOUNDARY
-from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, STREAM
 from spark_connect_rt.connectors.external_process.program import Program
+from spark_connect_rt.connectors.external_process.program_output import SHARED, STATE, STREAM
 from spark_connect_rt.connectors.external_process.program_settings import TASK_STREAMS, chosen, plain_names, shares
 from spark_connect_rt.connectors.external_process.program_task import ProgramSourceTask
 from spark_connect_rt.errors import ConnectError

@@ -18,9 +18,9 @@ import orjson
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask, TransactionContext
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.external_process.child import Child, ChildFailedError
-from spark_connect_rt.connectors.external_process.intake import STREAM, Intake
+from spark_connect_rt.connectors.external_process.child_process import Child, ChildFailedError
 from spark_connect_rt.connectors.external_process.program import Program, StreamCatalog
+from spark_connect_rt.connectors.external_process.program_output import STREAM, Intake
 from spark_connect_rt.connectors.external_process.program_settings import TASK_STREAMS
 from spark_connect_rt.errors import DataError, ExternalError
 

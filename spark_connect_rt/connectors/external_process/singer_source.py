@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.settings_group import json_object, text
 from spark_connect_rt.config.validators import one_of
-from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake, Offset
 from spark_connect_rt.connectors.external_process.program import Program, StreamCatalog
+from spark_connect_rt.connectors.external_process.program_output import SHARED, STATE, Intake, Offset
 from spark_connect_rt.connectors.external_process.program_settings import json_of, program_settings
 from spark_connect_rt.connectors.external_process.program_source import ProgramSourceConnector
 from spark_connect_rt.connectors.external_process.program_task import ProgramSourceTask

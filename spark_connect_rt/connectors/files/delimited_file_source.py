@@ -22,7 +22,7 @@ from spark_connect_rt.config.validators import non_empty, one_of
 from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
 from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
 from spark_connect_rt.connectors.files.file_input import check_positions, stored_position
-from spark_connect_rt.connectors.files.look_pace import LookPace
+from spark_connect_rt.connectors.files.poll_interval import LookPace
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError
 

@@ -21,7 +21,7 @@ from spark_connect_rt.api.task import IdleLook, SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.connectors.files.file_input import FileInput, check_positions, stored_position
-from spark_connect_rt.connectors.files.look_pace import LookPace
+from spark_connect_rt.connectors.files.poll_interval import LookPace
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError
 

@@ -20,7 +20,7 @@ from spark_connect_rt.engine.driver import reports
 from spark_connect_rt.engine.driver.loop import Loop
 from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Slot, TaskRun
 from spark_connect_rt.engine.driver.reports import offsets_answer
-from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceMessage, SlotLauncher
+from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceEvent, SliceGone, SliceMessage, SlotLauncher
 from spark_connect_rt.engine.driver.slot_packing import Isolation
 from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.engine.executor.control_wire import Message, encode_offsets

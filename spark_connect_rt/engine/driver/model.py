@@ -13,7 +13,7 @@ from enum import Enum
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.connectrt_config import ENGINE
-from spark_connect_rt.engine.driver.slices import SliceHandle
+from spark_connect_rt.engine.driver.slot_jobs import SliceHandle
 from spark_connect_rt.engine.driver.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.engine.slot_losses import LossLimits, LossRecord
 from spark_connect_rt.engine.task_runner import JavaCode, TaskLaunch

@@ -25,8 +25,7 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
-from spark_connect_rt.engine.driver.session import BackgroundSession
-from spark_connect_rt.engine.driver.slices import (
+from spark_connect_rt.engine.driver.slot_jobs import (
     OnSliceEvent,
     ReportedTotals,
     SliceConnected,
@@ -35,6 +34,7 @@ from spark_connect_rt.engine.driver.slices import (
     SliceMessage,
 )
 from spark_connect_rt.engine.driver.slot_session import make_active, slice_session
+from spark_connect_rt.engine.driver.spark_session import BackgroundSession
 from spark_connect_rt.engine.executor.control_wire import Message
 from spark_connect_rt.engine.executor.datasource import FORMAT, TICKET_OPTION
 from spark_connect_rt.engine.executor.late_plugins import ROLE as PLUGINS

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.loop import Loop
 from spark_connect_rt.engine.driver.model import EngineSettings, Phase, Slot, TaskRun
-from spark_connect_rt.engine.driver.slices import SlotLauncher
+from spark_connect_rt.engine.driver.slot_jobs import SlotLauncher
 from spark_connect_rt.engine.driver.slot_packing import Isolation, SlotFacts, choose_apart, choose_slot
 from spark_connect_rt.engine.executor.control_wire import encode_expected, encode_launch, encode_offsets
 from spark_connect_rt.engine.slot_losses import named, opening_delay_ms

@@ -29,7 +29,7 @@ _WANTED = (
     # What any task takes next: in each slot 16 MiB and 0.2 CPU s that its first record would wait for.
     "spark_connect_rt.engine.executor_clients",
     "spark_connect_rt.engine.process_plugins",
-    "spark_connect_rt.records.converters.plain",
+    "spark_connect_rt.records.converters.primitive_converters",
     "spark_connect_rt.kafka.reading.consumers",
     "spark_connect_rt.kafka.reading.fetch_consumer",
     "spark_connect_rt.kafka.writing.column_producer",

@@ -29,12 +29,12 @@ _OF_TASK = ("connector", "task")  # tags of every metric of a task
 
 
 class OnMeter:
-    """A number of a JVM whose heartbeats go to its task's meter (slot_hosts.HeartbeatListener)."""
+    """A number of a JVM whose heartbeats go to its task's meter (jvm_pool.HeartbeatListener)."""
 
     meter: TaskMeter | None = None
 
     def on_heartbeat(self, head: Mapping[str, Any], pid: int) -> None:
-        """See slot_hosts.HeartbeatListener."""
+        """See jvm_pool.HeartbeatListener."""
         if self.meter is not None:
             take_heartbeat(self.meter, head, time.monotonic(), pid)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.java_host.heartbeats import OnMeter
+from spark_connect_rt.engine.java_host.jvm_pool import HostedNumber
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.errors import JavaPluginError
 
@@ -62,11 +62,11 @@ class SinkCalls(OnMeter):
         self._member_lock = threading.Lock()
 
     def on_frame(self, frame: Frame) -> None:
-        """See slot_hosts.Hosted."""
+        """See jvm_pool.Hosted."""
         self._frames.put(frame)
 
     def on_gone(self, reason: str) -> None:
-        """See slot_hosts.Hosted."""
+        """See jvm_pool.Hosted."""
         self._frames.put(_Gone(reason))
 
     def begin(self, jvm: HostedNumber, start: Mapping[str, Any]) -> Any:

@@ -20,11 +20,11 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome, SinkParts
 from spark_connect_rt.engine.java_host.chains import PythonPart, cut_of
+from spark_connect_rt.engine.java_host.jvm_pool import slot_hosts
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config, with_converters
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.java_host.sink_calls import CallWait, SinkCalls, plugin_error
-from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.engine.java_host.wire import Frame, ToJava, consumed, pieces
 from spark_connect_rt.errors import BadConfigError, ConnectError, JavaPluginError, ShuttingDownError
 from spark_connect_rt.kafka.interfaces import GroupGeneration

@@ -13,8 +13,8 @@ from typing import Any
 
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.engine.java_host.heartbeats import OnMeter
+from spark_connect_rt.engine.java_host.jvm_pool import HostedNumber
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber
 from spark_connect_rt.engine.java_host.wire import Frame, ToJava
 from spark_connect_rt.records.pipeline.delivery_runs import metadata_runs
 
@@ -41,12 +41,12 @@ class SourceCalls(OnMeter):
         self._gone = False
 
     def on_frame(self, frame: Frame) -> None:
-        """See slot_hosts.Hosted."""
+        """See jvm_pool.Hosted."""
         self._came.append(frame)
         self._wake()
 
     def on_gone(self, reason: str) -> None:
-        """See slot_hosts.Hosted."""
+        """See jvm_pool.Hosted."""
         self._came.append(_Gone(reason))
         self._wake()
 

@@ -28,11 +28,11 @@ from spark_connect_rt.engine.executor.source_task import (
     SourceParts,
 )
 from spark_connect_rt.engine.java_host.chains import SourceChain
+from spark_connect_rt.engine.java_host.jvm_pool import slot_hosts
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.java_host.sink_calls import plugin_error
-from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.engine.java_host.source_calls import Segment, SentFrames, SourceCalls
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, one_batch, produce_batches
 from spark_connect_rt.errors import BadConfigError, DataError, JavaPluginError, ShuttingDownError, TimedOutError

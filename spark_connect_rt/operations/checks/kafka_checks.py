@@ -19,7 +19,7 @@ from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.topic_creation import TopicCreation
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.permission_checks import Clusters, NewTopicPlan, TopicRights
-from spark_connect_rt.operations.checks.in_parallel import PlannedCheck
+from spark_connect_rt.operations.checks.check_runner import PlannedCheck
 from spark_connect_rt.operations.checks.model import CREDENTIALS, HOST, LETTERS, TOPIC
 from spark_connect_rt.operations.preview.service import topics_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies

@@ -38,7 +38,7 @@ from spark_connect_rt.operations.checks.addresses import (
     line_of,
     reached,
 )
-from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, PlannedCheck
+from spark_connect_rt.operations.checks.check_runner import ParallelChecks, PlannedCheck
 from spark_connect_rt.operations.checks.kafka_checks import KafkaChecks
 from spark_connect_rt.operations.checks.model import (
     CHECKS,
@@ -53,14 +53,14 @@ from spark_connect_rt.operations.checks.model import (
     CheckReport,
     CheckRequest,
 )
-from spark_connect_rt.operations.checks.offset_lines import OffsetChecks
+from spark_connect_rt.operations.checks.offset_checks import OffsetChecks
 from spark_connect_rt.operations.preview.service import StartingPoints
 from spark_connect_rt.plugins.counterparts import counterpart_of
 from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.records.pipeline.connector_converters import CONVERTER_SETTINGS, made_converter
 from spark_connect_rt.records.registry.registry_converter import RegistryConverter
-from spark_connect_rt.runtime.herder.api import HerderApi
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
 from spark_connect_rt.runtime.herder.validation import doubts, validated
 from spark_connect_rt.runtime.worker.launches import new_connector, secret_settings
 

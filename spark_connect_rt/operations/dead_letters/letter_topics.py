@@ -13,7 +13,7 @@ from spark_connect_rt.errors import BadRequestError, ConnectError, ForbiddenErro
 from spark_connect_rt.kafka.admin import DescribedTopic, KafkaAdmin
 from spark_connect_rt.kafka.logs.topic_records import MergedRead
 from spark_connect_rt.operations.dead_letters.letter import Letter, letter_of
-from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import DONE, RUNNING
 from spark_connect_rt.operations.dead_letters.replay_run import SIGN_OF_LIFE_S, ConnectorFeed, Entry, ReplayRun
 from spark_connect_rt.records.pipeline.columns import ProduceRow
 from spark_connect_rt.rest.change_history import History
-from spark_connect_rt.runtime.herder.api import HerderApi
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, Request
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector, Request
 
 # How letters reach a sink: side topics, and the connector of a replay's own that reads them. Pure.
 #

@@ -21,8 +21,8 @@ from spark_connect_rt.operations.dead_letters.replay_run import ReplayClients
 from spark_connect_rt.operations.dead_letters.replays import LetterReplays
 from spark_connect_rt.operations.dead_letters.sink_replay import HerderFeed
 from spark_connect_rt.rest.change_history import History
-from spark_connect_rt.runtime.herder.api import HerderApi
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
 
 
 def dead_letters(

@@ -21,7 +21,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.operations.history.store import Draft, HistoryStore
 from spark_connect_rt.rest.change_history import CONFIG, LOGGER, OFFSETS, STATE, STATE_NAMES, Change
 from spark_connect_rt.runtime.group_events import NameClient, config_event_key, no_client
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,
     ModifyOffsets,

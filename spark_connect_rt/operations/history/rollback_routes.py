@@ -24,7 +24,7 @@ from spark_connect_rt.rest.config_versions import etag
 from spark_connect_rt.rest.context import NOTE_HEADER, Forwarded, RestContext, note_of
 from spark_connect_rt.rest.paths import connector_path
 from spark_connect_rt.rest.shapes import INITIAL_STATES
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CatchUp,
     CreateConnector,
     ModifyOffsets,
@@ -34,7 +34,7 @@ from spark_connect_rt.runtime.herder.requests_api import (
     SetTargetState,
     ValidateConfig,
 )
-from spark_connect_rt.runtime.herder.requests_api import Request as HerderRequest
+from spark_connect_rt.runtime.herder.herder_requests import Request as HerderRequest
 from spark_connect_rt.topics.config_diff import Rollback, SettingChange, config_diff, rolled_back
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_changes import OffsetMove, OffsetPair, offset_moves, pairs_of, undo_moves

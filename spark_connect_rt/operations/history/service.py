@@ -12,7 +12,7 @@ from spark_connect_rt.operations.history.recorder import ObservedChange, Recorde
 from spark_connect_rt.operations.history.store import HistoryStore
 from spark_connect_rt.operations.history.timeline_keeper import OffsetTimelineKeeper
 from spark_connect_rt.rest.change_history import CONFIG, LOGGER, Change, ChangePage, ChangeQuery, Course
-from spark_connect_rt.runtime.herder.requests_api import Request, SetLoggerLevel
+from spark_connect_rt.runtime.herder.herder_requests import Request, SetLoggerLevel
 from spark_connect_rt.topics.config_diff import DeclaredSettings, hidden_settings
 from spark_connect_rt.topics.offset_changes import OffsetPair
 

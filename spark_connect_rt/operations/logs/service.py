@@ -15,7 +15,7 @@ from spark_connect_rt.engine.task_logs import LINES_EACH, TASK_LOGS, KeptLine, T
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.operations.logs.model import LogLine, PlacedLine, WantedLines
 from spark_connect_rt.rest.peers import GroupReads, Unanswered, unanswered
-from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 
 READ = "task-logs"
 LIMIT_MS = 2_000

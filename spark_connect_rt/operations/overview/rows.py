@@ -29,7 +29,7 @@ from spark_connect_rt.operations.overview.selection import (
 )
 from spark_connect_rt.operations.overview.worker_shares import SHARES, WorkerReport, shares_of
 from spark_connect_rt.rest.peers import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
-from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote
 from spark_connect_rt.topics.aggregate_state import aggregate_state
 

@@ -26,7 +26,7 @@ from spark_connect_rt.operations.overview.rows import GroupRows
 from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.operations.overview.worker_shares import CONNECTOR, WORKER, counters_of, course_of
 from spark_connect_rt.rest.peers import ASK_LIMIT_MS, JAVA, GroupReads, GroupWorker, WorkerAnswer, unanswered
-from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.runtime.values import TaskState
 from spark_connect_rt.topics.aggregate_state import aggregate_state
 

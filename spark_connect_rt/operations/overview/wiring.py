@@ -14,8 +14,8 @@ from spark_connect_rt.operations.overview.service import GroupOverview, Hide
 from spark_connect_rt.operations.overview.task_timeline import TaskCourses
 from spark_connect_rt.operations.overview.worker_shares import WorkerShares
 from spark_connect_rt.rest.peers import GroupReads
-from spark_connect_rt.runtime.herder.api import HerderViews
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.topics.config_diff import DeclaredSettings, hidden_settings, shown
 
 ASK_AGAIN_S = 60.0  # what a plug-in declares, after it did not say all of it

@@ -15,7 +15,7 @@ from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.descriptor_limit import descriptor_limit, open_descriptors
 from spark_connect_rt.operations.overview.task_timeline import TaskCourses, TimelinePoint, added_up
 from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer
-from spark_connect_rt.runtime.herder.api import HerderViews
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
 
 SHARES_KEPT_MS = 800  # less than a gathering is used again for
 SHARES, CONNECTOR, WORKER = "overview.shares", "overview.connector", "overview.worker"

@@ -18,8 +18,8 @@ from spark_connect_rt.config.group_config import PlacementSettings
 from spark_connect_rt.group.load import LoadMemory, LoadRules, Samples, TaskLoadSample, decide, loads_of
 from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer, unanswered
 from spark_connect_rt.runtime.group_events import RecordEvent
-from spark_connect_rt.runtime.herder.api import HerderViews
-from spark_connect_rt.runtime.herder.requests_api import Request, SwapTasks
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
+from spark_connect_rt.runtime.herder.herder_requests import Request, SwapTasks
 
 LOADS = "placement.loads"
 LOOK_EACH_S = 30.0

@@ -23,8 +23,8 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.operations.overview.worker_shares import SHARES, WorkerReport, shares_of
 from spark_connect_rt.rest.peers import GroupReads, unanswered
 from spark_connect_rt.runtime.group_events import RecordEvent
-from spark_connect_rt.runtime.herder.api import HerderViews
-from spark_connect_rt.runtime.herder.requests_api import PatchConfig, Request
+from spark_connect_rt.runtime.herder.herder_api import HerderViews
+from spark_connect_rt.runtime.herder.herder_requests import PatchConfig, Request
 
 # How many tasks a sink should have: within ``tasks.max.auto=min..max`` the number follows lag and idle time. Pure.
 #

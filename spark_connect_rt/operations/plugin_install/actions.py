@@ -132,7 +132,7 @@ class OnThisMachine:
 
     def prepare_java(self, name: str, version: str) -> None:
         """See PluginPlace."""
-        from spark_connect_rt.engine.build_archives import make_host_archive  # pyspark: not for every word
+        from spark_connect_rt.engine.class_archive_command import make_host_archive  # pyspark: not for every word
 
         make_host_archive([self._installer.folder.path / folder_name(name, version)])
 

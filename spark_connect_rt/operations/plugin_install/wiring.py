@@ -19,7 +19,7 @@ from spark_connect_rt.operations.plugin_install.group_installs import GroupInsta
 from spark_connect_rt.operations.plugin_install.installer import Installer
 from spark_connect_rt.plugins.path_watch import PathWatch
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.runtime.herder.api import HerderApi
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
 
 # Which connectors use an installed plug-in: by the classes that their configurations name. Pure.
 

@@ -51,9 +51,9 @@ from spark_connect_rt.operations.preview.model import (
     ShownRecord,
 )
 from spark_connect_rt.rest.error_mapping import RestError
-from spark_connect_rt.runtime.herder.api import HerderApi
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.requests_api import ReadOffsets
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
+from spark_connect_rt.runtime.herder.herder_requests import ReadOffsets
 from spark_connect_rt.runtime.herder.validation import checked_config
 from spark_connect_rt.runtime.worker.java_launches import java_code
 from spark_connect_rt.runtime.worker.launches import (

@@ -23,7 +23,7 @@ from spark_connect_rt.records.converters.json_bytes import dump_exact, dump_json
 from spark_connect_rt.records.converters.json_columns import column_json
 from spark_connect_rt.records.converters.json_read_columns import FlatObjects, value_column
 from spark_connect_rt.records.converters.json_values import JsonSettings, from_tree, structs_of, to_tree, tree_maker
-from spark_connect_rt.records.converters.plain import HeaderAndValueConverter
+from spark_connect_rt.records.converters.primitive_converters import HeaderAndValueConverter
 
 # Connect schemas <-> the ``schema`` member of JsonConverter's envelope (Java ``JsonConverter.asJsonSchema``).
 #

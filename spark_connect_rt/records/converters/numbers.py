@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data import schema as schemas
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.converters.plain import HeaderAndValueConverter
+from spark_connect_rt.records.converters.primitive_converters import HeaderAndValueConverter
 
 
 class NumberConverter(HeaderAndValueConverter):

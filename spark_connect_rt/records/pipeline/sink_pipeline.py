@@ -18,7 +18,7 @@ from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkBatch, SinkRecord
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError, ExternalError
-from spark_connect_rt.records.converters.plain import ByteArrayConverter
+from spark_connect_rt.records.converters.primitive_converters import ByteArrayConverter
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.records.pipeline.errant_records import (

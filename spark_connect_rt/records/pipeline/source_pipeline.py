@@ -21,7 +21,11 @@ from spark_connect_rt.api.data.schema import BYTES, Schema
 from spark_connect_rt.api.records import BatchHeader, Header, HeaderColumn, Polled, SourceBatch, SourceRecord, Written
 from spark_connect_rt.base.json_text import canonical
 from spark_connect_rt.errors import DataError, ExternalError
-from spark_connect_rt.records.converters.plain import ByteArrayConverter, HeaderAndValueConverter, SimpleHeaderConverter
+from spark_connect_rt.records.converters.primitive_converters import (
+    ByteArrayConverter,
+    HeaderAndValueConverter,
+    SimpleHeaderConverter,
+)
 from spark_connect_rt.records.pipeline.columns import (
     HEADERS_TYPE,
     TOPIC,

@@ -11,7 +11,7 @@ from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import HIGH, MEDIUM, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.transforms.record_side import (
+from spark_connect_rt.records.transforms.key_or_value import (
     REPLACE_NULL,
     REPLACE_NULL_KEY,
     OfKey,

@@ -14,7 +14,7 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import HIGH, ConfigDef
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.transforms.record_side import (
+from spark_connect_rt.records.transforms.key_or_value import (
     REPLACE_NULL,
     REPLACE_NULL_KEY,
     OfKey,

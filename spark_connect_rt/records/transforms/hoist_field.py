@@ -10,7 +10,7 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
-from spark_connect_rt.records.transforms.record_side import (
+from spark_connect_rt.records.transforms.key_or_value import (
     OfKey,
     OfValue,
     SchemaCache,

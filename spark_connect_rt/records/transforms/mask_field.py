@@ -14,7 +14,7 @@ from spark_connect_rt.api.data.values_convert import convert_to_float, convert_t
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import LOW, ConfigDef
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.transforms.record_side import (
+from spark_connect_rt.records.transforms.key_or_value import (
     REPLACE_NULL,
     REPLACE_NULL_KEY,
     OfKey,

@@ -10,7 +10,7 @@ from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import MEDIUM, ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
-from spark_connect_rt.records.transforms.record_side import non_empty_text, required_text, valid_regex
+from spark_connect_rt.records.transforms.key_or_value import non_empty_text, required_text, valid_regex
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.transforms.record_side import required_text, valid_regex
+from spark_connect_rt.records.transforms.key_or_value import required_text, valid_regex
 
 # The replacement of a Java regular expression: ``$1``, ``${name}``, and a backslash before what stands for itself.
 

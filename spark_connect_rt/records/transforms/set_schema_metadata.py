@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.transforms.record_side import (
+from spark_connect_rt.records.transforms.key_or_value import (
     REPLACE_NULL,
     REPLACE_NULL_KEY,
     OfKey,

@@ -12,7 +12,7 @@ from spark_connect_rt.api.records import SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.transforms.record_side import (
+from spark_connect_rt.records.transforms.key_or_value import (
     REPLACE_NULL,
     REPLACE_NULL_KEY,
     SchemaCache,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
 from spark_connect_rt.group.assignor import AssignorMemory
-from spark_connect_rt.group.compact.claims import ClaimRules, Known
+from spark_connect_rt.group.compact.reported_work import ClaimRules, Known
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.peers import GroupStanding
 from spark_connect_rt.group.rebalance_plan import Restarts

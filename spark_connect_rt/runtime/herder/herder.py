@@ -17,8 +17,7 @@ from spark_connect_rt.base.concurrency import ElasticPool, Event, answered, copy
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ConnectError, ForbiddenError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
-from spark_connect_rt.runtime.herder.loop import HerderLoop
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CatchUp,
     ConfigRequest,
     CreateConnector,
@@ -36,6 +35,7 @@ from spark_connect_rt.runtime.herder.requests_api import (
     ValidateConfig,
     patched_config,
 )
+from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.validation import checked_config, plugin_settings, validated
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews

@@ -16,12 +16,17 @@ from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
+from spark_connect_rt.runtime.herder.herder_requests import (
+    FenceZombies,
+    SetGroupLoggerLevel,
+    SetTargetState,
+    TickRequest,
+)
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.requests.creating import TOGETHER, InitialOffsets, PendingChanges, queued_as
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
-from spark_connect_rt.runtime.herder.requests_api import FenceZombies, SetGroupLoggerLevel, SetTargetState, TickRequest
 from spark_connect_rt.runtime.herder.steps.adopting import AdoptAssignment
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.steps.health import RestartFailed, StallCheck
@@ -29,7 +34,7 @@ from spark_connect_rt.runtime.herder.steps.leading import LeaderDuties
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
 from spark_connect_rt.runtime.herder.steps.publishing import Forwarding, PublishTaskConfigs
-from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceRecorder
+from spark_connect_rt.runtime.herder.steps.rebalance_events import RebalanceRecorder
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick

@@ -19,7 +19,7 @@ from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired, MembershipEvent
 from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     FenceZombies,
     HerderRequest,

@@ -42,7 +42,7 @@ from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundErr
 from spark_connect_rt.plugins.interfaces import PluginCatalog, PluginFacts
 from spark_connect_rt.records.pipeline.chain_config import chain_config_def, chain_problems
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     ConfigInfos,
     Findings,
     merged_infos,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.cache import resolve_jars
-from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.startup.java_home import Java
 from tests.support.java_connect import COORDINATES
 

@@ -20,7 +20,7 @@ import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.cli.session import CommandContext
-from spark_connect_rt.engine.java_host import plugin_answers, slot_hosts
+from spark_connect_rt.engine.java_host import jvm_pool, plugin_answers
 from spark_connect_rt.engine.java_host.driver_host import JvmSettings, Limits, driver_host
 from spark_connect_rt.engine.java_host.plugin_answers import DriverAnswers
 from spark_connect_rt.errors import ConnectError
@@ -276,9 +276,9 @@ def test_without_any_java_its_connectors_are_listed_and_refused_and_python_goes_
         assert "its version cannot be read: Java plug-ins cannot run here" in caplog.text
         assert worker.validated(GOOD).json()["code"] == "CRT-1133"
         assert worker.validated(IN_PYTHON).json()["error_count"] == 0
-        slot_hosts._program.cache_clear()
+        jvm_pool._program.cache_clear()
         with pytest.raises(ConnectError, match=why):  # a slot's
-            slot_hosts._program()
+            jvm_pool._program()
         assert worker.connectrt("plugins", "describe", OBEDIENT_SOURCE, "--url", "http://h").code == 1
         monkeypatch.undo()
         assert worker.validated(GOOD).json()["error_count"] == 0  # it came back: nothing is started again

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.engine import build_archives as class_archive_command
-from spark_connect_rt.engine.build_archives import make_host_archive
+from spark_connect_rt.engine import class_archive_command as class_archive_command
+from spark_connect_rt.engine.class_archive_command import make_host_archive
 from spark_connect_rt.engine.java_host import class_archive
 from spark_connect_rt.engine.java_host.class_archive import (
     HostProgram,

@@ -17,8 +17,8 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.worker_config import FlushSettings
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.java_host.jvm_pool import slot_hosts
 from spark_connect_rt.engine.java_host.sink_calls import SinkCalls
-from spark_connect_rt.engine.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.engine.java_host.wire import ToJava
 from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.engine.task_runner import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from spark_connect_rt.engine.java_host.jvm_pool import HostedNumber, JvmPool
 from spark_connect_rt.engine.java_host.process import MAIN_CLASS
-from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber, JvmPool
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.task_runner import JavaCode
 

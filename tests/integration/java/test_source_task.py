@@ -19,7 +19,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.worker_config import FlushSettings
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.hosting import load_class
-from spark_connect_rt.engine.java_host import slot_hosts as jvms
+from spark_connect_rt.engine.java_host import jvm_pool as jvms
 from spark_connect_rt.engine.java_host import source_task as held_offsets
 from spark_connect_rt.engine.process_plugins import plugins_in
 from spark_connect_rt.engine.slot_losses import LossLimits

@@ -14,10 +14,10 @@ from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, ReadOffsets
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector, ReadOffsets
 from spark_connect_rt.runtime.values import ConnectorOffset
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults

@@ -21,7 +21,7 @@ import pytest
 from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.config.worker_settings import Boundary
-from spark_connect_rt.connectors.external_process import child
+from spark_connect_rt.connectors.external_process import child_process
 from spark_connect_rt.connectors.external_process.environments import program_path
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
@@ -322,7 +322,7 @@ def test_a_thread_that_reads_and_dies_is_noticed(program: str, monkeypatch: pyte
         raise RuntimeError("no more threads like this")
 
     with harness("singer", program, ROWS, {"singer.retries.max": "0"}) as source:
-        monkeypatch.setattr(child, "_widen", fails)
+        monkeypatch.setattr(child_process, "_widen", fails)
         with pytest.raises(ExternalError, match=r"(?s)reading its output failed: no more threads like this") as raised:
             poll_to_end(source)
     assert raised.value.code == "CRT-1171"

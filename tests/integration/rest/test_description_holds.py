@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from spark_connect_rt.app.rest.openapi import OPERATIONS
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.operations.plugin_install.routes import InstallRights
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.rest.fake_history import KNOWN_MS

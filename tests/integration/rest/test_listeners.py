@@ -16,7 +16,7 @@ from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableErr
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 from spark_connect_rt.rest.peers import HttpPeerClient
 from spark_connect_rt.rest.tls import client_tls
-from spark_connect_rt.runtime.herder.requests_api import DeleteConnector
+from spark_connect_rt.runtime.herder.herder_requests import DeleteConnector
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.support.certificates import Certificates
 from tests.support.command_line import Ended, run_command

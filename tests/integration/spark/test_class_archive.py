@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.engine.build_archives import end_jvm, rehearse
-from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.class_archive_command import end_jvm, rehearse
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.engine.startup.ml_functions import LOADER
 from spark_connect_rt.engine.startup.session_conf import (

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.executor_clients import FACTORY
 from spark_connect_rt.engine.spark_runner import SparkTaskRunner
 from spark_connect_rt.engine.startup.java_home import Java

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.executor.reach import Obstacles
 from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
 from spark_connect_rt.engine.task_runner import Assign, BatchDurable, TaskFailed

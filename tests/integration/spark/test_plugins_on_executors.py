@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.executor.hosting import load_class, load_clients
 from tests.support.orders_wheel import orders_wheel
 from tests.support.worker_process import SparkWorkerProcess

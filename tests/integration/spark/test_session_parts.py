@@ -11,10 +11,10 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.engine.build_archives import end_jvm
+from spark_connect_rt.engine.class_archive_command import end_jvm
 from spark_connect_rt.engine.driver import slot_session as slice_session_module
-from spark_connect_rt.engine.driver.session import build_session
 from spark_connect_rt.engine.driver.slot_session import make_active, register_source, slice_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.executor.datasource import FORMAT, ConnectTasks
 from spark_connect_rt.engine.startup import ml_functions
 from spark_connect_rt.engine.startup.java_home import Java

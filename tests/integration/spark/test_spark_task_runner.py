@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_connect_rt.engine.driver.control_channel import SlotConnection
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.driver.session import build_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.executor.reader_side import CALM_BEATS
 from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.engine.spark_runner import SparkTaskRunner

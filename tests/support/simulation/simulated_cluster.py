@@ -20,10 +20,10 @@ from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.group.peers import PeerAnswer, SignatureVerdict, verify
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests_api import PutTaskConfigs
+from spark_connect_rt.runtime.herder.herder_requests import PutTaskConfigs
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets

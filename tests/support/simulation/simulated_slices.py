@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_connect_rt.engine.driver.slices import OnSliceEvent, SliceConnected, SliceEvent, SliceGone, SliceMessage
+from spark_connect_rt.engine.driver.slot_jobs import OnSliceEvent, SliceConnected, SliceEvent, SliceGone, SliceMessage
 from spark_connect_rt.engine.executor.control_wire import Message, decode_launch
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from tests.support.simulation.simulated_invariants import GroundTruth, LiveTask

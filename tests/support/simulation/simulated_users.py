@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotLeaderError, RetriableError
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     DeleteConnector,
     PutConfig,
     Request,

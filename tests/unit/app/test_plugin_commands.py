@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.engine import build_archives as class_archive
+from spark_connect_rt.engine import class_archive_command as class_archive
 from spark_connect_rt.errors import StartupError
 from spark_connect_rt.operations.plugin_install import search
 from spark_connect_rt.operations.plugin_install.actions import settings_page

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.data.schema import STRING
-from spark_connect_rt.connectors.files import file_stream_source, look_pace
+from spark_connect_rt.connectors.files import file_stream_source, poll_interval
 from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector, FileStreamSourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from tests.unit.connectors.task_context import Context, poll_all, values_of
@@ -181,7 +181,7 @@ def test_text_that_is_not_utf8_is_replaced(file: Path) -> None:
 
 
 def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_pace, "RECENT_LOOKS", 2)
+    monkeypatch.setattr(poll_interval, "RECENT_LOOKS", 2)
     file.write_text("one\n")
     task = started(file)
     assert task.idle_wait_ms() == 100
@@ -193,7 +193,7 @@ def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.Monk
 
 
 def test_a_look_for_an_idle_task_sees_what_a_poll_would_take_in(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_pace, "RECENT_LOOKS", 1)
+    monkeypatch.setattr(poll_interval, "RECENT_LOOKS", 1)
     task = started(file)
 
     def look_after_empty_polls() -> Callable[[], bool]:
@@ -229,7 +229,7 @@ def test_others_look_for_a_task_only_when_it_has_nothing_to_do(file: Path) -> No
     task = started(file)
     assert values_of(poll_all(task)) == ["one"]
     assert task.idle_look() is None  # more may follow soon
-    for _ in range(look_pace.RECENT_LOOKS):
+    for _ in range(poll_interval.RECENT_LOOKS):
         task.poll()
     assert task.idle_look() is not None
     file.unlink()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.connectors.files.look_pace import LookPace, next_shared_ms, shared_wait_ms
+from spark_connect_rt.connectors.files.poll_interval import LookPace, next_shared_ms, shared_wait_ms
 
 
 class Story:

@@ -12,7 +12,7 @@ from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpoin
 from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
 from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.runtime.herder.requests_api import DeleteConnector
+from spark_connect_rt.runtime.herder.herder_requests import DeleteConnector
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.runtime.cluster_stories import create
 

@@ -13,8 +13,8 @@ import pytest
 
 from spark_connect_rt.connectors.external_process import airbyte_source as airbyte
 from spark_connect_rt.connectors.external_process import singer_source as singer
-from spark_connect_rt.connectors.external_process.intake import SHARED, STATE, Intake
 from spark_connect_rt.connectors.external_process.program import PrivateFolder, masking, texts_in
+from spark_connect_rt.connectors.external_process.program_output import SHARED, STATE, Intake
 from spark_connect_rt.connectors.external_process.program_settings import (
     chosen,
     merged,

@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.api.data.schema import Type
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.connectors.external_process.intake import STATE, STREAM, Intake, topic_of
+from spark_connect_rt.connectors.external_process.program_output import STATE, STREAM, Intake, topic_of
 from spark_connect_rt.connectors.external_process.stream_rows import FINGERPRINT, VERSION, RowSettings, shape_of
 from spark_connect_rt.errors import DataError
 

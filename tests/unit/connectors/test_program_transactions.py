@@ -15,7 +15,7 @@ from spark_connect_rt.api.task import NoPluginMetrics
 from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.connectors.external_process import program_task
 from spark_connect_rt.connectors.external_process.airbyte_source import AirbyteProgram, AirbyteSourceTask
-from spark_connect_rt.connectors.external_process.child import ChildFailedError
+from spark_connect_rt.connectors.external_process.child_process import ChildFailedError
 from spark_connect_rt.errors import ExternalError
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 

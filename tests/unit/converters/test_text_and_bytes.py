@@ -23,7 +23,11 @@ from spark_connect_rt.records.converters.numbers import (
     NumberConverter,
     ShortConverter,
 )
-from spark_connect_rt.records.converters.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import (
+    ByteArrayConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+)
 
 STRINGS_TO_INT8 = SchemaBuilder.map(s.STRING, s.INT8).build()
 POINT = s.struct_of({"x": s.INT32, "y": s.OPTIONAL_STRING})

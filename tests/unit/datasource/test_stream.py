@@ -34,7 +34,7 @@ from spark_connect_rt.engine.datasource.stream_position import (
 )
 from spark_connect_rt.engine.datasource.stream_reader import StreamPlan, StreamReader
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 STRINGS = {"key.converter": "String", "value.converter": "String", "header.converter": "Header"}

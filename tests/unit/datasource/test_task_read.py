@@ -15,7 +15,7 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.engine.datasource.open_task import OpenTask, ReadContext, poll_rows
 from spark_connect_rt.engine.datasource.read_options import ReadLimits
 from spark_connect_rt.errors import DataError, RetriableError
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
 STRINGS = {"key.converter": "String", "value.converter": "String", "header.converter": "Header"}

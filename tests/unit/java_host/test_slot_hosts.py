@@ -11,9 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_connect_rt.engine.java_host.plugin_folders import with_plugins
-from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess
-from spark_connect_rt.engine.java_host.slot_hosts import (
+from spark_connect_rt.engine.java_host.jvm_pool import (
     APART_MAX,
     LOSSES_PART,
     PARTED_S,
@@ -21,6 +19,8 @@ from spark_connect_rt.engine.java_host.slot_hosts import (
     JvmPool,
     Listening,
 )
+from spark_connect_rt.engine.java_host.plugin_folders import with_plugins
+from spark_connect_rt.engine.java_host.process import JavaHostGoneError, JavaProcess
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import NotFoundError, ShuttingDownError

@@ -16,9 +16,9 @@ from spark_connect_rt.engine.executor.reach import Obstacles, ReachPart
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.permission_checks import NewTopicPlan, TopicRights
 from spark_connect_rt.operations.checks.addresses import ConfiguredAddress, addresses_in, reached
-from spark_connect_rt.operations.checks.in_parallel import ParallelChecks, PlannedCheck
+from spark_connect_rt.operations.checks.check_runner import ParallelChecks, PlannedCheck
 from spark_connect_rt.operations.checks.model import CheckLine, CheckRequest
-from spark_connect_rt.operations.checks.offset_lines import offset_line
+from spark_connect_rt.operations.checks.offset_checks import offset_line
 from spark_connect_rt.operations.checks.service import EXECUTOR_LIMIT_S, ConnectorChecks
 from spark_connect_rt.records.transforms.timestamp_converter import TimestampConverterValue
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker

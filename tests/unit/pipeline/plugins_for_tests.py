@@ -11,7 +11,11 @@ from spark_connect_rt.api.records import Header
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import BadConfigError, DataError, NotFoundError, RetriableError
 from spark_connect_rt.records.converters.json import JsonConverter
-from spark_connect_rt.records.converters.plain import ByteArrayConverter, SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import (
+    ByteArrayConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+)
 
 
 class Upper(Transformation):

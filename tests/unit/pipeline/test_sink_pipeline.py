@@ -15,7 +15,7 @@ from spark_connect_rt.api.records import SinkRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.converters.plain import StringConverter
+from spark_connect_rt.records.converters.primitive_converters import StringConverter
 from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, build_sink_records
 from tests.unit.pipeline.plugins_for_tests import WORKER, find

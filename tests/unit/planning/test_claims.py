@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.group.compact.claims import sampled
+from spark_connect_rt.group.compact.reported_work import sampled
 from spark_connect_rt.group.subprotocol import Assignment, WorkerMetadata
 
 

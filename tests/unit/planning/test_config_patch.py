@@ -1,4 +1,4 @@
-from spark_connect_rt.runtime.herder.requests_api import patched_config
+from spark_connect_rt.runtime.herder.herder_requests import patched_config
 
 
 def test_a_value_replaces_or_adds_and_none_removes() -> None:

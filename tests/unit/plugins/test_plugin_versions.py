@@ -8,7 +8,7 @@ import pytest
 
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.records.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.runtime.worker.launches import new_connector

@@ -10,8 +10,8 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import LoggerLevel
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.errors import ForbiddenError, NotFoundError
-from spark_connect_rt.runtime.herder.api import HerderApi
-from spark_connect_rt.runtime.herder.requests_api import Request, SetLoggerLevel
+from spark_connect_rt.runtime.herder.herder_api import HerderApi
+from spark_connect_rt.runtime.herder.herder_requests import Request, SetLoggerLevel
 from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.values import (
     ConnectorInfo,

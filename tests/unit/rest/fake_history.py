@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.rest.change_history import CONFIG, OFFSETS, Change, ChangePage, ChangeQuery, Course, CoursePoint
-from spark_connect_rt.runtime.herder.requests_api import Request
+from spark_connect_rt.runtime.herder.herder_requests import Request
 from spark_connect_rt.runtime.values import ConnectorOffset
 from spark_connect_rt.topics.offset_changes import OffsetPair
 from tests.unit.runtime.cluster_stories import source

@@ -11,7 +11,7 @@ import pytest
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.group.peers import sign
 from spark_connect_rt.rest.middleware import LIMIT_BYTES, TASKS_LIMIT_BYTES
-from spark_connect_rt.runtime.herder.requests_api import PatchConfig
+from spark_connect_rt.runtime.herder.herder_requests import PatchConfig
 from spark_connect_rt.runtime.values import ConfigWritten, InternalKey
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import INFO, FakeHerder

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.rest.connectors import ExpandedList
-from spark_connect_rt.runtime.herder.requests_api import SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.topics.config_records import TargetState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_connect_rt.runtime.herder.requests_api import SetGroupLoggerLevel, SetLoggerLevel
+from spark_connect_rt.runtime.herder.herder_requests import SetGroupLoggerLevel, SetLoggerLevel
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, RestartConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, RestartConnector
 from spark_connect_rt.runtime.values import ConfigWritten
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder

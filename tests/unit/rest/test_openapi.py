@@ -16,7 +16,7 @@ from spark_connect_rt.app.rest.openapi import OPERATIONS
 from spark_connect_rt.app.rest.rest_app import create_admin_app, create_app
 from spark_connect_rt.config.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DescribePlugin,
     Findings,

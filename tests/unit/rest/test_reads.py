@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ForbiddenError, NotFoundError
-from spark_connect_rt.runtime.herder.requests_api import CatchUp, ReadOffsets, Request, ResetTopics
+from spark_connect_rt.runtime.herder.herder_requests import CatchUp, ReadOffsets, Request, ResetTopics
 from spark_connect_rt.runtime.values import ConnectorInfo, ConnectorOffset, Health, InstanceState, TaskState
 from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import INFO, FakeHerder, answered

@@ -19,7 +19,7 @@ from spark_connect_rt.errors import (
     TimedOutError,
 )
 from spark_connect_rt.group.peers import sign
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,
     FenceZombies,

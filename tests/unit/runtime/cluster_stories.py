@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 
 from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.group.subprotocol import is_own_group
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.topics.config_records import TargetState

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from spark_connect_rt.runtime.herder.requests_api import RestartConnector
+from spark_connect_rt.runtime.herder.herder_requests import RestartConnector
 from spark_connect_rt.runtime.worker import worker
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults

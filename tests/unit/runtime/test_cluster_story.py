@@ -12,7 +12,7 @@ from spark_connect_rt.errors import (
     RetriableError,
     ShuttingDownError,
 )
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     DeleteConnector,
     PatchConfig,
     PutConfig,

@@ -12,7 +12,7 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.interfaces import ProducerProperties
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     ModifyOffsets,
     PutConfig,
     ReadOffsets,

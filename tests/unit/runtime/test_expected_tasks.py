@@ -12,7 +12,7 @@ from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.engine.task_runner import Expect, JavaCode
 from spark_connect_rt.runtime.herder import herder
 from spark_connect_rt.runtime.herder.dependencies import resolve_nothing
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, PutConfig, Request, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, PutConfig, Request, SetTargetState
 from spark_connect_rt.runtime.worker.java_launches import comes_here, expected, facts_of
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster

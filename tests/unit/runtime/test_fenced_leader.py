@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.errors import NotLeaderError, RetriableError
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_connect_rt.errors import BadConfigError, TimedOutError
-from spark_connect_rt.runtime.herder.requests_api import DeleteConnector, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import DeleteConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.topics.config_records import TargetState

@@ -16,7 +16,7 @@ from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.plugins.registry import Plugins
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.runtime.herder.validation import validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource

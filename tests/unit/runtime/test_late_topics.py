@@ -4,7 +4,7 @@ import pytest
 
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector, SetTargetState
 from spark_connect_rt.runtime.herder.steps import adopting
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog

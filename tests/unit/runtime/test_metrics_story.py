@@ -12,7 +12,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.config.worker_config import RuntimeSettings
 from spark_connect_rt.engine.task_runner import VALUE, PluginMetricKey, TaskMeasured, part_of
 from spark_connect_rt.rest.metrics import metrics_text, prometheus_name
-from spark_connect_rt.runtime.herder.requests_api import SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import SetTargetState
 from spark_connect_rt.runtime.metric_names import METRICS
 from spark_connect_rt.runtime.worker.task_measures import StateTimes, TaskMeasures, metrics_window_ms
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster

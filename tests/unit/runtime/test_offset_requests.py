@@ -13,7 +13,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.kafka.interfaces import GroupInUseError
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, ModifyOffsets, ReadOffsets, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, ModifyOffsets, ReadOffsets, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered, faults
 from spark_connect_rt.topics.config_records import TargetState

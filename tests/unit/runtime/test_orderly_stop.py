@@ -2,7 +2,7 @@
 
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.group.work_plan import Life
-from spark_connect_rt.runtime.herder.requests_api import ReadOffsets
+from spark_connect_rt.runtime.herder.herder_requests import ReadOffsets
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source

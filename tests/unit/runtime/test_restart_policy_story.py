@@ -13,7 +13,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.plugins.config_providers import FileConfigProvider
 from spark_connect_rt.rest.json_values import as_json
-from spark_connect_rt.runtime.herder.requests_api import PutConfig, RestartTask, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import PutConfig, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.topics.config_records import TargetState

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.runtime.herder.requests_api import PatchConfig, PutConfig, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import PatchConfig, PutConfig, SetTargetState
 from spark_connect_rt.runtime.herder.steps import publishing
 from spark_connect_rt.runtime.herder.steps.publishing import MIXED_REPAIR_PAUSE_MS
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster

@@ -9,7 +9,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import NotAssignedError, NotFoundError, NotLeaderError
 from spark_connect_rt.group.assignments import NOTHING
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,
     RestartConnector,

@@ -7,7 +7,7 @@ from typing import ClassVar
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.group.membership import Timing
-from spark_connect_rt.runtime.herder.requests_api import ReadOffsets, RestartTask, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import ReadOffsets, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
 from spark_connect_rt.topics.config_records import TargetState

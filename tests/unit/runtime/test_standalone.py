@@ -17,10 +17,10 @@ from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundEr
 from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.operations.overview.wiring import OverviewParts
 from spark_connect_rt.plugins.config_providers import ConfigProviders
-from spark_connect_rt.records.converters.plain import SimpleHeaderConverter, StringConverter
+from spark_connect_rt.records.converters.primitive_converters import SimpleHeaderConverter, StringConverter
 from spark_connect_rt.rest.peers import HttpGroupReads
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, HerderSettings
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,
     FenceZombies,

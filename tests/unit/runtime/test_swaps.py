@@ -10,7 +10,7 @@ from spark_connect_rt.group.load import Swap, TaskLoadSample
 from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.operations.placement.load_watch import samples_of
 from spark_connect_rt.rest.peers import GroupWorker, WorkerAnswer
-from spark_connect_rt.runtime.herder.requests_api import SwapTasks
+from spark_connect_rt.runtime.herder.herder_requests import SwapTasks
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, offers_javas_names_only, source

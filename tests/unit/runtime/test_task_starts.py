@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.runtime.herder.requests_api import DeleteConnector, RestartTask, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import DeleteConnector, RestartTask, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.topics.config_records import TargetState

@@ -16,7 +16,7 @@ from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.plugin_desc import SOURCE, bundled
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.requests_api import ConfigInfos
+from spark_connect_rt.runtime.herder.herder_requests import ConfigInfos
 from spark_connect_rt.runtime.herder.validation import NULL_VALUE, checked_config, validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource

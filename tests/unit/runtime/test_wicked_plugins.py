@@ -20,7 +20,7 @@ from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, DeleteConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
 from tests.unit.runtime.cluster_stories import source

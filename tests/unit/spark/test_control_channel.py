@@ -15,7 +15,7 @@ import pytest
 from spark_connect_rt.engine.driver import control_channel
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
 from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher, SparkSlotJob
-from spark_connect_rt.engine.driver.slices import SliceGone
+from spark_connect_rt.engine.driver.slot_jobs import SliceGone
 from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message
 from spark_connect_rt.engine.executor.ticket import SliceTicket

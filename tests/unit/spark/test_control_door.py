@@ -19,7 +19,7 @@ from spark_connect_rt.engine.driver import control_handshake as control_door
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, listen_tcp, listen_unix
 from spark_connect_rt.engine.driver.control_handshake import Handshakes, PendingConnection, new_identity
 from spark_connect_rt.engine.driver.slice_runner import SparkSlotJob
-from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone
+from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceGone
 from spark_connect_rt.engine.executor.control_cipher import Plain, driver_known_by
 from spark_connect_rt.engine.executor.control_client import ControlClient, Line, connect
 from spark_connect_rt.engine.executor.control_wire import Message, encode_message

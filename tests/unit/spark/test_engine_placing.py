@@ -11,7 +11,7 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.driver.slices import OnSliceEvent, SliceConnected, SliceGone
+from spark_connect_rt.engine.driver.slot_jobs import OnSliceEvent, SliceConnected, SliceGone
 from spark_connect_rt.engine.executor.control_wire import decode_java
 from spark_connect_rt.engine.slot_losses import LossLimits
 from spark_connect_rt.engine.task_runner import Expect, JavaCode, Start, Stop, TaskEvent, TaskWaiting

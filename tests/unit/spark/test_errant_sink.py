@@ -20,7 +20,7 @@ from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError, TimedOutError
-from spark_connect_rt.records.converters.plain import StringConverter
+from spark_connect_rt.records.converters.primitive_converters import StringConverter
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, Stage
 from spark_connect_rt.testing.memory_executor_clients import (
@@ -30,8 +30,8 @@ from spark_connect_rt.testing.memory_executor_clients import (
     wait_until,
 )
 
-STRING = "spark_connect_rt.records.converters.plain:StringConverter"
-HEADERS = "spark_connect_rt.records.converters.plain:SimpleHeaderConverter"
+STRING = "spark_connect_rt.records.converters.primitive_converters:StringConverter"
+HEADERS = "spark_connect_rt.records.converters.primitive_converters:SimpleHeaderConverter"
 ZERO = TopicPartition("t", 0)
 
 

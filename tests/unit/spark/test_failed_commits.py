@@ -18,8 +18,8 @@ from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
 
-STRING = "spark_connect_rt.records.converters.plain:StringConverter"
-HEADERS = "spark_connect_rt.records.converters.plain:SimpleHeaderConverter"
+STRING = "spark_connect_rt.records.converters.primitive_converters:StringConverter"
+HEADERS = "spark_connect_rt.records.converters.primitive_converters:SimpleHeaderConverter"
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 

@@ -30,7 +30,7 @@ from spark_connect_rt.engine.task_runner import Expect, JavaCode, TaskKind, Task
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
-STRING = "spark_connect_rt.records.converters.plain:StringConverter"
+STRING = "spark_connect_rt.records.converters.primitive_converters:StringConverter"
 CONVERTERS = {f"{part}.converter": STRING for part in ("key", "value", "header")}
 
 
@@ -204,7 +204,7 @@ def test_a_slot_gets_ready_for_a_task_and_what_goes_wrong_there_is_no_ones_failu
         asked.put((code, worker_config))
         raise JavaHostGoneError("no such option")
 
-    monkeypatch.setattr("spark_connect_rt.engine.java_host.slot_hosts.warm_up", warm_up)
+    monkeypatch.setattr("spark_connect_rt.engine.java_host.jvm_pool.warm_up", warm_up)
     code = JavaCode(("/p/a",), connector_class="a.B", contents=("d",))
     side = ReaderSide(MemoryExecutorClients(), lambda _: None)
     expected = Expect(ConnectorTaskId("j", 0), code, {"key.converter": "K"})

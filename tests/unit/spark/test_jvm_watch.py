@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.base.supervision import SupervisedPart
-from spark_connect_rt.engine.driver import session as watch
+from spark_connect_rt.engine.driver import spark_session as watch
 from spark_connect_rt.engine.driver.control_channel import listen_unix
-from spark_connect_rt.engine.driver.session import CONTEXT_STOPPED, JVM_ENDED, BackgroundSession
+from spark_connect_rt.engine.driver.spark_session import CONTEXT_STOPPED, JVM_ENDED, BackgroundSession
 
 LIMIT_S = 10.0
 

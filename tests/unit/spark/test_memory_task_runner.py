@@ -15,7 +15,7 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.driver.model import EngineSettings, TaskRun
 from spark_connect_rt.engine.driver.reports import calm_tasks, remember_moved
-from spark_connect_rt.engine.driver.slices import SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceGone, SliceMessage
 from spark_connect_rt.engine.driver.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.engine.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.engine.executor.hosting import load_class

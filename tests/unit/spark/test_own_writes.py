@@ -19,7 +19,7 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
 
-BYTES = "spark_connect_rt.records.converters.plain:ByteArrayConverter"
+BYTES = "spark_connect_rt.records.converters.primitive_converters:ByteArrayConverter"
 CONVERTERS = {f"{part}.converter": BYTES for part in ("key", "value", "header")}
 PLACE = {"name": "numbers"}
 
@@ -121,7 +121,10 @@ def test_a_task_learns_that_it_may(worker: Worker) -> None:
 def test_a_task_whose_records_are_looked_at_may_not(worker: Worker) -> None:
     started(
         worker,
-        worker_config={**CONVERTERS, "value.converter": "spark_connect_rt.records.converters.plain:StringConverter"},
+        worker_config={
+            **CONVERTERS,
+            "value.converter": "spark_connect_rt.records.converters.primitive_converters:StringConverter",
+        },
     )
     worker.until(lambda: committed(worker) > 0)
     assert (WritingTask.seen, WritingTask.obstacles) == (None, ["value.converter"])

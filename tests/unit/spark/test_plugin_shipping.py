@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark import SparkFiles, TaskContext
 
-from spark_connect_rt.engine.driver.session import ship_plugins
+from spark_connect_rt.engine.driver.spark_session import ship_plugins
 from spark_connect_rt.engine.executor.shipped_plugins import copies_here, folders_here
 from spark_connect_rt.engine.java_host.jar import program_jars
 

@@ -19,7 +19,7 @@ from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError, ExternalError, RetriableError
-from spark_connect_rt.records.converters.plain import StringConverter
+from spark_connect_rt.records.converters.primitive_converters import StringConverter
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, wait_until
 
@@ -106,9 +106,9 @@ class _Lane:
         self.topics = MemoryTopics()
         text = f"{__name__}:Noting"
         worker = {
-            "key.converter": "spark_connect_rt.records.converters.plain:StringConverter",
+            "key.converter": "spark_connect_rt.records.converters.primitive_converters:StringConverter",
             "value.converter": text,
-            "header.converter": "spark_connect_rt.records.converters.plain:SimpleHeaderConverter",
+            "header.converter": "spark_connect_rt.records.converters.primitive_converters:SimpleHeaderConverter",
             "offset.flush.interval.ms": "60000",
         }
         task = f"{__name__}:Waiting"

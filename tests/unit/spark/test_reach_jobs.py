@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.engine.driver.reach_jobs import SparkReach
+from spark_connect_rt.engine.driver.connectivity_jobs import SparkReach
 from spark_connect_rt.engine.executor.reach import Obstacles
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 

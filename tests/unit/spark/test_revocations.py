@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.driver.engine import Engine
 from spark_connect_rt.engine.driver.model import EngineSettings
-from spark_connect_rt.engine.driver.slices import OnSliceEvent, SliceConnected, SliceGone, SliceMessage
+from spark_connect_rt.engine.driver.slot_jobs import OnSliceEvent, SliceConnected, SliceGone, SliceMessage
 from spark_connect_rt.engine.formats.spark_sink import SparkSinkTaskHost
 from spark_connect_rt.engine.task_runner import (
     Assign,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
-from spark_connect_rt.engine.driver import session
+from spark_connect_rt.engine.driver import spark_session
 
 
 def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_made(
@@ -18,7 +18,7 @@ def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_m
     both, loaded, made = threading.Barrier(2, timeout=20), list[str](), list[str]()
 
     def for_name(name: str) -> None:
-        if name == session.SQL_CLASSES[0]:
+        if name == spark_session.SQL_CLASSES[0]:
             both.wait()
             raise Py4JError("another Spark has it elsewhere")
         loaded.append(name)
@@ -30,8 +30,8 @@ def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_m
     jvm = SimpleNamespace(
         java=SimpleNamespace(lang=SimpleNamespace(Class=SimpleNamespace(forName=for_name))),
     )
-    monkeypatch.setattr(session, "SparkContext", SimpleNamespace(_jvm=jvm, getOrCreate=begin))
-    monkeypatch.setattr(session, "SparkConf", lambda: SimpleNamespace(setAll=list))
-    session._begin_context({})
+    monkeypatch.setattr(spark_session, "SparkContext", SimpleNamespace(_jvm=jvm, getOrCreate=begin))
+    monkeypatch.setattr(spark_session, "SparkConf", lambda: SimpleNamespace(setAll=list))
+    spark_session._begin_context({})
     assert made == ["context"]
-    assert loaded == [*session.SQL_CLASSES[1:]]
+    assert loaded == [*spark_session.SQL_CLASSES[1:]]

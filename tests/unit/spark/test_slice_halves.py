@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.engine.driver.control_channel import SlotConnection
 from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher, SparkSlotJob
-from spark_connect_rt.engine.driver.slices import SliceConnected, SliceEvent, SliceGone
+from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceEvent, SliceGone
 
 
 class Launcher:

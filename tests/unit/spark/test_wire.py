@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.engine.driver.slices import ReportedTotals
+from spark_connect_rt.engine.driver.slot_jobs import ReportedTotals
 from spark_connect_rt.engine.executor import control_wire, frames
 from spark_connect_rt.engine.executor import frames as row_packs
 from spark_connect_rt.engine.executor.frames import MARKER_ROW, BatchHead, Row, RowKind

@@ -8,7 +8,7 @@ from spark_connect_rt.api.data.schema import INT32, OPTIONAL_STRING, Schema, Typ
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord, altered
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.transforms.record_side import SchemaCache, rebuilt, require_struct
+from spark_connect_rt.records.transforms.key_or_value import SchemaCache, rebuilt, require_struct
 from spark_connect_rt.records.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
 
 INNER = struct_of({"x": INT32})

@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
+from spark_connect_rt.engine.java_host.jvm_pool import HostedNumber, slot_hosts
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
-from spark_connect_rt.engine.java_host.slot_hosts import HostedNumber, slot_hosts
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.engine.task_runner import JavaCode
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError, TimedOutError

@@ -20,10 +20,7 @@ from spark_connect_rt.group.peers import require_leader, require_owner
 from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
-from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
-from spark_connect_rt.runtime.herder.requests_api import (
+from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,
     FenceZombies,
@@ -38,6 +35,9 @@ from spark_connect_rt.runtime.herder.requests_api import (
     SwapTasks,
     TickRequest,
 )
+from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
+from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls

@@ -27,8 +27,8 @@ from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, DataError, as_error
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, TickRequest
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector, TickRequest
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo

@@ -19,9 +19,9 @@ from spark_connect_rt.group.assignments import (
     union,
 )
 from spark_connect_rt.group.assignor import AssignorMemory
-from spark_connect_rt.group.compact.claims import Claims, Known, known_after, read_claims, sampled
 from spark_connect_rt.group.compact.form import CompactAssignment, encode_compact, is_compact, leader_hint
-from spark_connect_rt.group.compact.record_room import FittedAssignment, GroupRecordBudget, fit, room_for
+from spark_connect_rt.group.compact.group_record_budget import FittedAssignment, GroupRecordBudget, fit, room_for
+from spark_connect_rt.group.compact.reported_work import Claims, Known, known_after, read_claims, sampled
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.member import AssignmentRequired
 from spark_connect_rt.group.rebalance_plan import configured_work

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.group.compact.claims import ClaimRules, compact_offers
 from spark_connect_rt.group.compact.form import CompactAssignment, decode_compact, is_compact
+from spark_connect_rt.group.compact.reported_work import ClaimRules, compact_offers
 from spark_connect_rt.group.member import Assigned, AssignmentRequired, ContactLost, JoinRequired, MembershipEvent
 from spark_connect_rt.group.rebalance_plan import ChangePace, allocation_of, held_after, needs_rebalance
 from spark_connect_rt.group.subprotocol import (
@@ -29,7 +29,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.assigning import assign_work
-from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceRecorder
+from spark_connect_rt.runtime.herder.steps.rebalance_events import RebalanceRecorder
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.worker import Worker

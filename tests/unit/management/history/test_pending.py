@@ -13,7 +13,7 @@ from spark_connect_rt.operations.history.recorder import (
     UnrecordedChanges,
 )
 from spark_connect_rt.rest.change_history import CONFIG, STATE
-from spark_connect_rt.runtime.herder.requests_api import PutConfig, SetTargetState
+from spark_connect_rt.runtime.herder.herder_requests import PutConfig, SetTargetState
 from spark_connect_rt.topics.config_records import TargetState
 
 SEEN = ObservedChange(CONFIG, "a", "update", {"x": "1"}, {"x": "2"}, 0, position=7)

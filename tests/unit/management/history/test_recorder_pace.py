@@ -9,7 +9,7 @@ import pytest
 
 from spark_connect_rt.operations.history.recorder import Recorder, RequestedBy
 from spark_connect_rt.operations.history.store import Draft, HistoryStore
-from spark_connect_rt.runtime.herder.requests_api import CreateConnector
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.topics.config_diff import DeclaredSettings
 from spark_connect_rt.topics.config_state import CONFIG, ConfigChange
 

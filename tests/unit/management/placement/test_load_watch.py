@@ -13,7 +13,7 @@ from spark_connect_rt.config.group_config import PlacementSettings
 from spark_connect_rt.operations.placement.load_watch import LoadWatch
 from spark_connect_rt.rest.peers import GroupWorker, WorkerAnswer
 from spark_connect_rt.runtime.group_events import no_event
-from spark_connect_rt.runtime.herder.requests_api import Request, SwapTasks
+from spark_connect_rt.runtime.herder.herder_requests import Request, SwapTasks
 from spark_connect_rt.runtime.values import WorkerStanding
 from tests.unit.management.overview.test_group_rows import HERE, THERE, Reads, Time
 from tests.unit.rest.fake_herder import FakeHerder

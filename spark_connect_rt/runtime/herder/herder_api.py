@@ -1,6 +1,6 @@
 """The herder as REST and the console see it: views to read, requests to submit (Java ``Herder``).
 
-Reads answer at once from immutable snapshots, also during a rebalance. Requests are values (requests_api.py), queued
+Reads answer at once from immutable snapshots, also during a rebalance. Requests are values (herder_requests.py), queued
 for the tick thread and answered by a ``concurrent.futures.Future``; its exception is an errors.py kind
 (NotLeaderError and NotAssignedError say where to forward). The caller bounds its own wait (REST: 90 s). Nothing here
 knows HTTP.
@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import LoggerLevel
 from spark_connect_rt.config.stored_config import StoredConfig
-from spark_connect_rt.runtime.herder.requests_api import Request
+from spark_connect_rt.runtime.herder.herder_requests import Request
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import (
     ConnectorInfo,

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.types import StructType
 
 from spark_connect_rt.base.cache import exclusive
-from spark_connect_rt.engine.driver.session import build_session
 from spark_connect_rt.engine.driver.slot_session import make_active, register_source, slice_session
+from spark_connect_rt.engine.driver.spark_session import build_session
 from spark_connect_rt.engine.java_host.class_archive import HostProgram, make_archive
 from spark_connect_rt.engine.java_host.jar import program_jars
 from spark_connect_rt.engine.java_host.process import rehearsal

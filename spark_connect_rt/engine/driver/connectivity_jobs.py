@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from spark_connect_rt.engine.driver.session import BackgroundSession
+from spark_connect_rt.engine.driver.spark_session import BackgroundSession
 from spark_connect_rt.engine.executor.reach import Obstacles, Place, ReachPart
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 
