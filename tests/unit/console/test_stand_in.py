@@ -28,7 +28,7 @@ def test_it_answers_as_the_contract_names_things() -> None:
     assert group.sent("POST", "/connectors") == [{"name": "orders", "config": {}}]
 
 
-def test_unserved_path_of_the_stand_in_is_404() -> None:
+def test_unserved_path_of_the_fake_worker_is_404() -> None:
     group = StandIn(without={"history"})
     group.answers["GET", "/admin/group"] = 503, {"error_code": 503, "message": "no leader"}
     with TestClient(group.app) as client:
