@@ -96,7 +96,7 @@ class ThreadSlice:
 
 
 class ThreadSliceLauncher:
-    """SliceLauncher on threads."""
+    """SlotLauncher on threads."""
 
     def __init__(self, clients: ExecutorClients) -> None:
         self._clients = clients

@@ -193,7 +193,7 @@ ERROR_LIMIT = 2_000
 
 
 class SparkSliceLauncher:
-    """Port SliceLauncher on Spark: each slice is a job of one shared SparkSession."""
+    """Port SlotLauncher on Spark: each slice is a job of one shared SparkSession."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.base.adaptive_fallback import BackedOffTries
+from spark_connect_rt.base.adaptive_fallback import AdaptiveFallback
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.connectrt_config import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.engine.executor.errant_reports import ErrantReports, SinkErrantReporter
@@ -34,7 +34,7 @@ from spark_connect_rt.errors import ConnectError, DataError, ExternalError, Retr
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 from spark_connect_rt.kafka.interfaces import GroupGeneration
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.records.pipeline.errant_records import Errant, RetryInterrupted, Waiting, errant_put
+from spark_connect_rt.records.pipeline.errant_records import FailedRecord, RetryInterrupted, RetryWait, errant_put
 from spark_connect_rt.records.pipeline.sink_pipeline import (
     SinkConverted,
     SinkPipeline,
@@ -372,7 +372,7 @@ class PutDelivery:
         self._searches = reports.settings.tolerates_all and max_rejections > 0
         self._search: BadRecordSearch | None = None
         self._rejected_in_a_row = 0
-        self._column_tries = BackedOffTries()
+        self._column_tries = AdaptiveFallback()
         self.takes_columns = False  # whether the last parts may be put as columns
         self.rejected = 0  # records of the last delivery that ``put`` rejected
 
@@ -516,7 +516,7 @@ class PutDelivery:
         )
         return BadRecordSearch(records, error, self._max_rejections, self._rejected_in_a_row)
 
-    def _errant(self, record: SinkRecord, error: Exception) -> Errant:
+    def _errant(self, record: SinkRecord, error: Exception) -> FailedRecord:
         if self._reports.settings.reports:
             original = self._pipeline.original_of(record)
             return errant_put(place_of(original), error, original)

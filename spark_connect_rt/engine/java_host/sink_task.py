@@ -93,7 +93,7 @@ class JavaErrants:
         self._confirm({"to": self._last, "error": str(error)})
 
 
-def errant_of(frame: Frame, original: Original = lambda row: row) -> Errant:
+def errant_of(frame: Frame, original: Original = lambda row: row) -> FailedRecord:
     """Return the errant record of an ERRANT frame."""
     head, at = frame.head, 0
 

@@ -114,7 +114,7 @@ def _append_error(error: Any, doing: str) -> ConnectError:
     return RetriableError(str(found)) if is_code(error, "_PURGE_QUEUE", "_PURGE_INFLIGHT") else found
 
 
-def produced(producer: Any, topic: str, write: Write, answer: AppendReports, until_s: float) -> bool:
+def produced(producer: Any, topic: str, write: Write, answer: AppendAck, until_s: float) -> bool:
     """Hand over one record; return False when there was no room until then (s, monotonic): it is answered so."""
     key, value, partition, at_ms = write
     while True:

@@ -181,7 +181,7 @@ class ColumnProducer:
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def is_empty(self, otherwise: Callable[[], None]) -> bool:
-        """See ``kafka.executor_clients.SaysWhenEmpty.is_empty``."""
+        """See ``kafka.executor_clients.IdleNotifier.is_empty``."""
         with self._changed:
             if not self._records or self._failure is not None:
                 return True

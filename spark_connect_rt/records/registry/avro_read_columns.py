@@ -20,7 +20,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, Numbers, binary_pieces
-from spark_connect_rt.records.registry.avro_values import Reading
+from spark_connect_rt.records.registry.avro_values import AvroReadPlan
 from spark_connect_rt.records.registry.registry_converter import LENGTH
 from spark_connect_rt.records.transforms.struct_columns import ARROW_TYPES
 
@@ -153,7 +153,7 @@ loop
         return Struct.all_of_checked(self.schema, map(list, zip(*lists, strict=True)))
 
 
-def column_reader(schema_id_frame: bytes, plan: Reading) -> ColumnReader | None:
+def column_reader(schema_id_frame: bytes, plan: AvroReadPlan) -> ColumnReader | None:
     """Return the reader of a plan's payloads, which begin with ``schema_id_frame``; None: they have no column form."""
     schema = plan.schema
     is_record = isinstance(plan.wire, dict) and plan.wire.get("type") == "record"

@@ -1,4 +1,4 @@
-"""Slices of a simulation: executor processes that live beside their driver (port SliceLauncher of spark.driver).
+"""Slices of a simulation: executor processes that live beside their driver (port SlotLauncher of spark.driver).
 
 Owns the transport (``SimulatedSliceLauncher``: pings, cuts, losses), the processes (``SimulatedSlice``) and the tasks
 in them (``HostedTask``). Every decision about them is the real engine's. A slice outlives a frozen driver until no ping
@@ -37,7 +37,7 @@ BUSY_BATCH_BYTES = 64 * 1024 * 1024
 
 
 class SimulatedSliceLauncher:
-    """Port SliceLauncher of one worker, and what goes wrong with its executors."""
+    """Port SlotLauncher of one worker, and what goes wrong with its executors."""
 
     def __init__(self, process: SimulatedProcess, truth: GroundTruth, times: SliceTimes, busy_share: float) -> None:
         """``busy_share`` of the tasks move so much that the engine gives them a slot of their own."""
@@ -54,22 +54,22 @@ class SimulatedSliceLauncher:
         self._holds_lease: Callable[[], bool] = lambda: True
 
     def open(self, on_event: OnSliceEvent) -> None:
-        """See SliceLauncher."""
+        """See SlotLauncher."""
         self.on_event = on_event
         self._ping()
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See SliceLauncher."""
+        """See SlotLauncher."""
         self._holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> SimulatedSlice:
-        """See SliceLauncher."""
+        """See SlotLauncher."""
         slice_ = SimulatedSlice(self, slice_id)
         self.slices.append(slice_)
         return slice_
 
     def close(self) -> None:
-        """See SliceLauncher."""
+        """See SlotLauncher."""
         for slice_ in self.slices:
             slice_.abort()
 
