@@ -15,6 +15,7 @@ from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.cache import KAFKA_VERSION
 from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.connectors.mirror import named_class
+from spark_connect_rt.engine.executor import task_logs
 from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.java_test_plugins import java_plugin_path
 
@@ -52,6 +53,8 @@ def _as_it_was() -> Iterator[None]:
     yield
     named_class.import_only(lambda name, module: True)
     hidden_values.forget()
+    logging.getLogger().removeHandler(task_logs.EXECUTOR_LOGS)  # of a slot that ran in this process
+    JAVA_LOG_LEVELS.forget(task_logs.set_levels)
     JAVA_LOG_LEVELS.replace({})
     logging.getLogger().setLevel(level)
 
