@@ -16,6 +16,7 @@ from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
+from spark_connect_rt.runtime.herder.health import RestartFailed, StallCheck
 from spark_connect_rt.runtime.herder.herder_requests import (
     FenceZombies,
     SetGroupLoggerLevel,
@@ -29,7 +30,6 @@ from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.adopting import AdoptAssignment
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
-from spark_connect_rt.runtime.herder.steps.health import RestartFailed, StallCheck
 from spark_connect_rt.runtime.herder.steps.leading import LeaderDuties
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics

@@ -7,6 +7,7 @@ worker never covers what a newer owner said.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,6 @@ from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
-from spark_connect_rt.runtime.health_rules import error_of
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
 from spark_connect_rt.topics.status_records import ConnectorStatus, State
 from spark_connect_rt.topics.status_store import StatusStore
@@ -23,7 +23,18 @@ from spark_connect_rt.topics.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 _SAFELY = frozenset({State.UNASSIGNED, State.FAILED})
+ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
+_FRAME = '  File "'
 _TRACE_LIMIT = 6_000  # characters that an event keeps
+
+
+def error_of(trace: str) -> str:
+    """Return what a trace says after its frames: the error's class and its whole message."""
+    lines = trace.strip().splitlines() or ["(no trace)"]
+    frames = [number for number, line in enumerate(lines) if line.startswith(_FRAME)]
+    behind = lines[frames[-1] if frames else 0 :]
+    starts = [number for number, line in enumerate(behind) if ERROR_LINE.match(line)]
+    return "\n".join(behind[starts[0] :] if starts else lines[-1:])
 
 
 class StatusReports:

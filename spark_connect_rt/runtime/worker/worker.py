@@ -26,7 +26,6 @@ from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.kafka.interfaces import SinkGroupFactory
 from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
-from spark_connect_rt.runtime.health_rules import Movement, patience_ms
 from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.values import TaskProgress
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
@@ -52,7 +51,14 @@ from spark_connect_rt.runtime.worker.worker_connector import (
     WorkerConnector,
 )
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
-from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
+from spark_connect_rt.runtime.worker.worker_task import (
+    Movement,
+    Offsets,
+    OnWritten,
+    TaskServices,
+    WorkerTask,
+    patience_ms,
+)
 from spark_connect_rt.topics.offset_records import encode_value
 from spark_connect_rt.topics.status_records import State
 from spark_connect_rt.topics.status_store import StatusStore

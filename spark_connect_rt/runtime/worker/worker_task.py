@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.config.spark_connectors import TableFlushSettings
 from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     PartitionsReleased,
@@ -36,13 +37,30 @@ from spark_connect_rt.engine.task_runner import (
 )
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.work_plan import Life, RunningWork
-from spark_connect_rt.runtime.health_rules import Movement
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
 from spark_connect_rt.runtime.worker.task_metrics import TaskCounters, TaskFacts, task_metrics
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
 from spark_connect_rt.topics.status_records import State
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What is known of one task that runs, or should; times are monotonic ms."""
+
+    moved_at_ms: int  # it began to run, or something moved
+    behind_since_ms: int | None = None  # sinks: since when records are known to wait; None: none do
+    calls: Sequence[tuple[str, int]] = ()  # calls that have not returned, and since when
+    patience_ms: int = 0  # it holds records back so long on purpose
+    unhosted_since_ms: int | None = None  # no executor hosts it, and that takes long
+    away: Sequence[tuple[str, int]] = ()  # clusters of which no broker answers, in words, and since when
+
+
+def patience_ms(table_config: Mapping[str, str]) -> int:
+    """Return how long a task that Spark writes as a table may collect records before it writes them."""
+    return TableFlushSettings.of({}).overridden(table_config).flush_interval_ms
+
 
 # The consumer-group side of a sink task as the task sees it; worker_sink_task has the real one.
 

@@ -17,9 +17,9 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.peers import require_leader, require_owner
-from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.health import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,

@@ -14,9 +14,9 @@ from typing import Any
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import LEVELS
 from spark_connect_rt.runtime.group_events import RecordEvent, config_event_key
-from spark_connect_rt.runtime.health_rules import RestartRequest, most_impactful, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.health import RestartRequest, most_impactful, plan_restart
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
