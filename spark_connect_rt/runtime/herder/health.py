@@ -1,7 +1,12 @@
-"""Whether and when a FAILED connector or task is started again by itself (``errors.restart.*``). Pure; not in Java.
+"""Health of the connectors and tasks of this worker: restarts of what failed, and tasks that make no progress.
 
-Owns: back-off, budget, and telling a record that no attempt can pass from a target that is away. A failure is a fact,
-the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.steps.health.
+It reads in the order in which things happen. A connector or task FAILED: the policy of its configuration decides
+whether it restarts and when, and the step restarts it (``errors.restart.*``, not in Java). A user asks for a restart:
+the plan says which instances restart (KIP-745). A task is RUNNING and nothing moves: its status says since when and why
+(``task.progress.timeout.ms``, not in Java).
+
+Every decision is a pure function. The steps collect facts, call the functions and act. ``steps.reconciling`` starts the
+new run.
 """
 
 from __future__ import annotations
@@ -20,33 +25,17 @@ from spark_connect_rt.group.assignments import ConnectorsAndTasks
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.worker.status_reports import ERROR_LINE, error_of
+from spark_connect_rt.runtime.worker.status_reports import error_kind, error_of
 from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
 from spark_connect_rt.runtime.worker.worker_task import Movement
 from spark_connect_rt.topics.status_records import ConnectorStatus, State
 
-NOT_THE_RECORDS_FAULT = frozenset(
-    {
-        "RetriableError",
-        "TimedOutError",
-        "UnreachableError",
-        "ExternalError",
-        "OSError",
-        "TimeoutError",
-        "ConnectionError",
-        "ConnectionRefusedError",
-        "ConnectionResetError",
-        "ConnectionAbortedError",
-        "BrokenPipeError",
-        "gaierror",
-        "OperationalError",  # PEP 249: of the database's operation, not of what was written
-        "InterfaceError",
-        "httpx.ConnectError",
-        "ReadTimeout",
-        "ConnectTimeout",
-    }
-)
-"""Errors, by name or the last part of it, that come from a target which is away: they never make a record poison."""
+log = logging.getLogger(__name__)
+
+_NAMES = tuple(key.name for key in HEALTH)
+
+
+# ---- A connector or task FAILED ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,197 +49,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RestartVerdict:
-    """What is done about the newest failure: a restart at ``at_ms``, or none any more and why."""
+    """The answer to the newest failure: a restart at ``at_ms`` (monotonic), or no further restart and the reason."""
 
     attempt: int  # restarts within the window, with this one
     at_ms: int | None
     stopped: str = ""
 
 
-def decide_restart(settings: HealthSettings, failures: Sequence[Failure], chance: float) -> RestartVerdict:
-    """Decide about the newest of ``failures``: oldest first, each but the last was followed by a restart.
-
-    ``chance`` from 0 to 1 spreads the restarts of what failed at one instant (``Backoff.wait``).
-    """
-    newest = failures[-1]
-    recent = [failure for failure in failures if newest.at_ms - failure.at_ms < settings.errors_restart_window_ms]
-    attempt = len(recent)
-    same = _in_a_row(failures)
-    if settings.errors_restart_poison and same >= settings.errors_restart_poison and _may_be_a_record(newest.error):
-        first_line = newest.error.splitlines()[0]
-        return RestartVerdict(
-            attempt - 1,
-            None,
-            f"failed {same} times with the same error and no committed offset in between: {first_line}",
-        )
-    if attempt > settings.errors_restart_max:
-        why = f"{settings.errors_restart_max} restarts within {settings.errors_restart_window_ms} ms did not help"
-        return RestartVerdict(attempt - 1, None, why)
-    delays = Backoff(settings.errors_restart_delay_ms, settings.errors_restart_delay_max_ms)
-    return RestartVerdict(attempt, newest.at_ms + int(delays.wait(attempt, chance)))
-
-
-def _in_a_row(failures: Sequence[Failure]) -> int:
-    """Return how many failures, counted back from the newest, are the same at the same offsets."""
-    count = 0
-    for failure in reversed(failures):
-        if failure.error != failures[-1].error:
-            break
-        count += 1
-        if failure.moved:  # what was before it was elsewhere
-            break
-    return count
-
-
-def _may_be_a_record(error: str) -> bool:
-    found = ERROR_LINE.match(error)
-    name = found["kind"] if found else ""
-    return not {name, name.rpartition(".")[2]} & NOT_THE_RECORDS_FAULT
-
-
-# Which instances one restart request touches (KIP-745; Java ``RestartPlan``, ``RestartRequest``).
-
-
-@dataclass(frozen=True, slots=True)
-class RestartRequest:
-    """What the user asked for."""
-
-    connector: str
-    include_tasks: bool = False
-    only_failed: bool = False
-
-    @property
-    def impact(self) -> tuple[bool, bool]:
-        """Order of requests: tasks or not weighs less than failed-only or all (the KIP's order)."""
-        return (not self.only_failed, self.include_tasks)
-
-
-@dataclass(frozen=True, slots=True)
-class RestartPlan:
-    """What is to be restarted: the connector or not, and tasks by number."""
-
-    request: RestartRequest
-    restart_connector: bool
-    tasks: tuple[int, ...]
-
-    def empty(self) -> bool:
-        """Return whether there is nothing to restart."""
-        return not (self.restart_connector or self.tasks)
-
-
-def plan_restart(
-    request: RestartRequest, connector: ConnectorStatus | None, tasks: Mapping[int, ConnectorStatus]
-) -> RestartPlan | None:
-    """Plan from the status topic's facts; None when the connector has no status at all."""
-    if connector is None:
-        return None
-
-    def chosen(status: ConnectorStatus) -> bool:
-        return not request.only_failed or status.state is State.FAILED
-
-    numbers = [n for n, status in sorted(tasks.items()) if request.include_tasks and chosen(status)]
-    return RestartPlan(request, chosen(connector), tuple(numbers))
-
-
-def most_impactful(requests: Iterable[RestartRequest]) -> dict[str, RestartRequest]:
-    """Keep one pending request a connector: the one that restarts the most."""
-    kept: dict[str, RestartRequest] = {}
-    for request in requests:
-        known = kept.get(request.connector)
-        if known is None or request.impact > known.impact:
-            kept[request.connector] = request
-    return kept
-
-
-# Whether a RUNNING task moves while there is work (``task.progress.timeout.ms``). Pure; not in Java.
-#
-# Owns what counts as motionless. It is said, and nothing is done about it: who may stop a slow target is the user.
-
-
-AWAY_MS = 20_000  # brokers that do not answer for so long are named: in the status within half a minute
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """Why a task is motionless, and since when, monotonic ms."""
-
-    since_ms: int
-    reason: str
-    unhosted: bool = False
-
-
-def unhosted_text(stalls: Mapping[str, Stall], now_ms: int) -> str:
-    """Return what is to be said of tasks that wait for executors; empty: none does.
-
-    Args:
-        stalls: task -> its stall.
-        now_ms: monotonic.
-    """
-    waiting = {task: stall.since_ms for task, stall in stalls.items() if stall.unhosted}
-    if not waiting:
-        return ""
-    longest = min(waiting, key=lambda task: (waiting[task], task))
-    return (
-        f"Tasks that wait for an executor: {len(waiting)}; {longest} for {(now_ms - waiting[longest]) // 1000} s. "
-        "Is the cluster full, or its master unreachable?"
-    )
-
-
-def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
-    """Return what holds a task up for ``timeout_ms`` and more; None: it moves, or has nothing to do. 0: never asked.
-
-    That no executor hosts it is known without asking.
-    """
-    if movement.unhosted_since_ms is not None:
-        return Stall(movement.unhosted_since_ms, "it waits for an executor", unhosted=True)
-    if not timeout_ms:
-        return None
-    away = [(since_ms, what) for what, since_ms in movement.away if now_ms - since_ms >= AWAY_MS]
-    if away:
-        return Stall(*min(away))
-    overdue = [(since_ms, call) for call, since_ms in movement.calls if now_ms - since_ms >= timeout_ms]
-    if overdue:
-        since_ms, call = min(overdue)
-        return Stall(since_ms, f"{call}() has not returned")
-    if movement.behind_since_ms is None:
-        return None
-    since_ms = max(movement.moved_at_ms, movement.behind_since_ms)
-    if now_ms - since_ms < timeout_ms + movement.patience_ms:
-        return None
-    return Stall(since_ms, "records wait, but none of them was taken")
-
-
-# How failed and motionless work is treated: the settings, references to config providers looked up (not in Java).
-
-
-log = logging.getLogger(__name__)
-_NAMES = tuple(key.name for key in HEALTH)
-
-
-def health_of(deps: HerderDependencies, connector_config: StoredConfig) -> HealthSettings:
-    """Return the worker's settings with a connector's own, the references in these looked up.
-
-    What cannot be looked up now counts as not given: nothing fails by it that did not fail before.
-    """
-    return deps.settings.worker.health.overridden(_looked_up(deps, connector_config))
-
-
-def _looked_up(deps: HerderDependencies, config: StoredConfig) -> Mapping[str, str]:
-    given = config.only(_NAMES)
-    try:
-        return given.resolved(deps.resolve)
-    except BaseException as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
-        log.warning(
-            "a reference in %s cannot be resolved and is ignored: %s",
-            sorted(given.written()),
-            type(error).__name__,
-        )
-        return {name: text for name, text in given.written().items() if not references(text)}
-
-
 @dataclass(slots=True)
 class _Failing:
-    """What is known of one connector or task that failed."""
+    """The failures of one connector or task while it stays on this worker, and the verdict on the newest."""
 
     configured: tuple[object, ...]  # the key without its count of restarts
     restarts: int  # the count of the run that failed last, or that was started after it
@@ -259,7 +67,10 @@ class _Failing:
 
 
 class RestartFailed:
-    """The step ``restart what failed``."""
+    """The step ``restart what failed``: restarts FAILED connectors and tasks of this worker as their policy says.
+
+    It keeps the failures so far. A restart by hand, a new configuration or a move to another worker clears them.
+    """
 
     def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker) -> None:
         self._deps = deps
@@ -270,7 +81,7 @@ class RestartFailed:
         self._failing: dict[Item, _Failing] = {}
 
     def restart(self, now_ms: int) -> Verdict:
-        """Look at what failed; start again what is due."""
+        """Decide about each new failure and restart the items that are due. The verdict wakes the tick for the next."""
         held = self._state.held
         if self._state.stopping or held is None:
             self._held = None
@@ -279,7 +90,7 @@ class RestartFailed:
         failed_now = self._worker.failed()
         if not failed_now and not self._failing:
             return NOTHING
-        if held is not self._held:  # what moved away begins from zero when it comes back
+        if held is not self._held:  # an item that moves away and returns begins from zero
             self._held, self._here = held, {*held.connectors, *held.tasks}
             self._failing = {item: failing for item, failing in self._failing.items() if item in self._here}
         reasons: list[str] = []
@@ -287,9 +98,9 @@ class RestartFailed:
         for item, failed in failed_now.items():
             if item not in self._here or self._on_its_way(item, failed):
                 continue
-            known = self._known(item, failed)
+            known = self._history(item, failed)
             if known.verdict is None:
-                reasons.append(self._take(item, known, failed, now_ms))
+                reasons.append(self._decide(item, known, failed, now_ms))
             due_ms = known.verdict.at_ms if known.verdict is not None else None
             if due_ms is None:
                 continue
@@ -300,24 +111,24 @@ class RestartFailed:
         return Verdict("; ".join(filter(None, reasons)), min(wake_at_ms, default=None))
 
     def _on_its_way(self, item: Item, failed: FailedWork) -> bool:
-        """Return whether it was started again, and reconciling waits with it (a rebalance is due)."""
+        """Return whether the item was restarted already, and reconciling waits for a rebalance before it starts."""
         known = self._failing.get(item)
         return known is not None and known.verdict is None and failed.key[-1] < known.restarts
 
-    def _known(self, item: Item, failed: FailedWork) -> _Failing:
-        """Return the history that this failure goes on with, a new one where another request restarted it."""
+    def _history(self, item: Item, failed: FailedWork) -> _Failing:
+        """Return the failures before this one. The history is empty if a user restarted or configured the item."""
         *configured, restarts = failed.key
         known = self._failing.get(item)
         if known is None or known.restarts != restarts or known.configured != tuple(configured):
             known = self._failing[item] = _Failing(tuple(configured), restarts)
         return known
 
-    def _take(self, item: Item, known: _Failing, failed: FailedWork, now_ms: int) -> str:
+    def _decide(self, item: Item, known: _Failing, failed: FailedWork, now_ms: int) -> str:
         settings = self._settings(item)
         if settings.errors_restart_policy == "none":
             known.verdict = RestartVerdict(0, None)
             return ""
-        # The first failure is at an offset of its own, whatever was committed before.
+        # The first failure has no earlier one to share its offset with, whatever was committed before.
         moved = failed.moved or not known.failures
         known.failures.append(Failure(now_ms, error_of(failed.trace), moved))
         known.failures = known.failures[-(settings.errors_restart_max + settings.errors_restart_poison + 1) :]
@@ -354,17 +165,201 @@ class RestartFailed:
         return health_of(self._deps, config)
 
 
-# The step that says which tasks of this worker move nothing though there is work, or wait to be hosted (not in Java).
-#
-# Owns what was said last, so that each change is one status, one line of the event log. What counts as motionless is
-# runtime.health_rules's; no state is ever changed by it.
+def health_of(deps: HerderDependencies, connector_config: StoredConfig) -> HealthSettings:
+    """Return the worker's settings, overridden by the connector's, with references to config providers resolved.
+
+    A setting whose reference cannot be resolved now counts as absent, because a failure to read a policy must not fail
+    a connector that runs.
+    """
+    return deps.settings.worker.health.overridden(_looked_up(deps, connector_config))
+
+
+def _looked_up(deps: HerderDependencies, config: StoredConfig) -> Mapping[str, str]:
+    given = config.only(_NAMES)
+    try:
+        return given.resolved(deps.resolve)
+    except BaseException as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
+        log.warning(
+            "a reference in %s cannot be resolved and is ignored: %s",
+            sorted(given.written()),
+            type(error).__name__,
+        )
+        return {name: text for name, text in given.written().items() if not references(text)}
+
+
+NOT_THE_RECORDS_FAULT = frozenset(
+    {
+        "RetriableError",
+        "TimedOutError",
+        "UnreachableError",
+        "ExternalError",
+        "OSError",
+        "TimeoutError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "ConnectionAbortedError",
+        "BrokenPipeError",
+        "gaierror",
+        "OperationalError",  # PEP 249: of the database's operation, not of what was written
+        "InterfaceError",
+        "httpx.ConnectError",
+        "ReadTimeout",
+        "ConnectTimeout",
+    }
+)
+"""Names of errors, whole or their last part, of an unreachable target: they never mark a record as poison."""
+
+
+def decide_restart(settings: HealthSettings, failures: Sequence[Failure], chance: float) -> RestartVerdict:
+    """Return whether and when the item restarts after the newest of its ``failures``.
+
+    A restart is refused in two cases: the same error came back ``errors.restart.poison`` times without a committed
+    offset in between, or the restarts within the window are used up. Otherwise the delay doubles with each failure
+    within the window (``Backoff.wait``).
+
+    Args:
+        settings: ``errors.restart.*`` of the connector.
+        failures: oldest first. Each but the last was followed by a restart.
+        chance: 0 to 1. Spreads the restarts of items that failed at the same instant.
+    """
+    newest = failures[-1]
+    recent = [failure for failure in failures if newest.at_ms - failure.at_ms < settings.errors_restart_window_ms]
+    attempt = len(recent)
+    same = _in_a_row(failures)
+    if settings.errors_restart_poison and same >= settings.errors_restart_poison and _may_be_a_record(newest.error):
+        first_line = newest.error.splitlines()[0]
+        return RestartVerdict(
+            attempt - 1,
+            None,
+            f"failed {same} times with the same error and no committed offset in between: {first_line}",
+        )
+    if attempt > settings.errors_restart_max:
+        why = f"{settings.errors_restart_max} restarts within {settings.errors_restart_window_ms} ms did not help"
+        return RestartVerdict(attempt - 1, None, why)
+    delays = Backoff(settings.errors_restart_delay_ms, settings.errors_restart_delay_max_ms)
+    return RestartVerdict(attempt, newest.at_ms + int(delays.wait(attempt, chance)))
+
+
+def _in_a_row(failures: Sequence[Failure]) -> int:
+    """Return how many failures, counted back from the newest, have the same error at the same offsets."""
+    count = 0
+    for failure in reversed(failures):
+        if failure.error != failures[-1].error:
+            break
+        count += 1
+        if failure.moved:  # the failures before it were at other offsets
+            break
+    return count
+
+
+def _may_be_a_record(error: str) -> bool:
+    name = error_kind(error)
+    return not {name, name.rpartition(".")[2]} & NOT_THE_RECORDS_FAULT
+
+
+# ---- A user asks for a restart (KIP-745; Java ``RestartPlan``, ``RestartRequest``) ----
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """A user's request for a restart: of the connector alone, or with its tasks."""
+
+    connector: str
+    include_tasks: bool = False
+    only_failed: bool = False
+
+    @property
+    def impact(self) -> tuple[bool, bool]:
+        """The rank of the request: all before failed-only, then with tasks before without (KIP-745)."""
+        return (not self.only_failed, self.include_tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPlan:
+    """The instances that a request restarts: the connector or not, and tasks by number."""
+
+    request: RestartRequest
+    restart_connector: bool
+    tasks: tuple[int, ...]
+
+    def empty(self) -> bool:
+        """Return whether there is nothing to restart."""
+        return not (self.restart_connector or self.tasks)
+
+
+def plan_restart(
+    request: RestartRequest, connector: ConnectorStatus | None, tasks: Mapping[int, ConnectorStatus]
+) -> RestartPlan | None:
+    """Return the plan that the statuses lead to, or None if the connector has no status."""
+    if connector is None:
+        return None
+
+    def chosen(status: ConnectorStatus) -> bool:
+        return not request.only_failed or status.state is State.FAILED
+
+    numbers = [n for n, status in sorted(tasks.items()) if request.include_tasks and chosen(status)]
+    return RestartPlan(request, chosen(connector), tuple(numbers))
+
+
+class RestartByPlan:
+    """Restarts the instances on this worker that a record of the config topic asks for. On the tick thread."""
+
+    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker) -> None:
+        self._store = deps.status_store
+        self._state = state
+        self._worker = worker
+
+    def restart(self, request: RestartRequest) -> str:
+        """Report RESTARTING for each planned instance of this worker, mark it, and return a sentence about it."""
+        name, held = request.connector, self._state.held
+        plan = plan_restart(request, self._store.connector(name), self._store.tasks(name))
+        if plan is None or plan.empty() or held is None:
+            return f"restart of {name}: nothing to restart"
+        mine: list[Item] = []
+        if plan.restart_connector and name in held.connectors:
+            self._worker.report_restarting(None, name)
+            mine.append(name)
+        for task in (ConnectorTaskId(name, number) for number in plan.tasks):
+            if task in held.tasks:
+                self._worker.report_restarting(task, name)
+                mine.append(task)
+        self._state.restarts = self._state.restarts.plus(*mine)
+        return f"restart of {name}: {len(mine)} of its instances are here"
+
+
+def most_impactful(requests: Iterable[RestartRequest]) -> dict[str, RestartRequest]:
+    """Return connector -> the request that restarts the most of it."""
+    kept: dict[str, RestartRequest] = {}
+    for request in requests:
+        known = kept.get(request.connector)
+        if known is None or request.impact > known.impact:
+            kept[request.connector] = request
+    return kept
+
+
+# ---- A task is RUNNING, and nothing moves ----
 
 
 LOOK_EACH_MS = 1_000
+AWAY_MS = 20_000  # brokers that do not answer for so long are named: in the status within half a minute
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Why a task makes no progress, and since when (monotonic ms)."""
+
+    since_ms: int
+    reason: str
+    unhosted: bool = False
 
 
 class StallCheck:
-    """The step ``watch progress``: reports tasks that move nothing though there is work."""
+    """The step ``watch progress``: reports tasks that make no progress although they have work.
+
+    It changes no state: whether a slow target is stopped is the user's decision. It keeps the last report of each task,
+    so that each change is one status and one line of the event log.
+    """
 
     def __init__(self, deps: HerderDependencies, worker: Worker) -> None:
         self._deps = deps
@@ -374,7 +369,7 @@ class StallCheck:
         self._timeouts: dict[str, tuple[StoredConfig | None, int]] = {}  # connector -> its config, the limit in it
 
     def watch(self, now_ms: int) -> Verdict:
-        """Look at every running task, once a second."""
+        """Check every running task, at most once a second."""
         if now_ms < self._look_at_ms:
             return Verdict()
         self._look_at_ms = now_ms + LOOK_EACH_MS
@@ -383,15 +378,15 @@ class StallCheck:
             stall = stall_of(movement, now_ms, self._timeout_ms(task.connector))
             if stall is not None:
                 found[task] = stall
-        reasons = [self._say(task, found.get(task), now_ms) for task in sorted(found.keys() | self._stalled.keys())]
+        reasons = [self._report(task, found.get(task), now_ms) for task in sorted(found.keys() | self._stalled.keys())]
         self._stalled = found
         return Verdict("; ".join(filter(None, reasons)))
 
     def unhosted(self, now_ms: int) -> str:
-        """Return what is to be said of tasks that wait for executors; empty: none does. Any thread."""
+        """Return a sentence about tasks that wait for executors, or an empty text. Any thread may call it."""
         return unhosted_text({str(task): stall for task, stall in self._stalled.items()}, now_ms)
 
-    def _say(self, task: ConnectorTaskId, stall: Stall | None, now_ms: int) -> str:
+    def _report(self, task: ConnectorTaskId, stall: Stall | None, now_ms: int) -> str:
         before = self._stalled.get(task)
         if before == stall or (before and stall and before.reason == stall.reason):
             return ""
@@ -415,3 +410,44 @@ class StallCheck:
             settings = health_of(self._deps, config or NO_SETTINGS)
             known = self._timeouts[connector] = (config, settings.task_progress_timeout_ms)
         return known[1]
+
+
+def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
+    """Return why a task has made no progress for ``timeout_ms``, or None if it moves or has nothing to do.
+
+    A ``timeout_ms`` of 0 turns the check off. A task that waits for an executor is always reported.
+    """
+    if movement.unhosted_since_ms is not None:
+        return Stall(movement.unhosted_since_ms, "it waits for an executor", unhosted=True)
+    if not timeout_ms:
+        return None
+    away = [(since_ms, what) for what, since_ms in movement.away if now_ms - since_ms >= AWAY_MS]
+    if away:
+        return Stall(*min(away))
+    overdue = [(since_ms, call) for call, since_ms in movement.calls if now_ms - since_ms >= timeout_ms]
+    if overdue:
+        since_ms, call = min(overdue)
+        return Stall(since_ms, f"{call}() has not returned")
+    if movement.behind_since_ms is None:
+        return None
+    since_ms = max(movement.moved_at_ms, movement.behind_since_ms)
+    if now_ms - since_ms < timeout_ms + movement.patience_ms:
+        return None
+    return Stall(since_ms, "records wait, but none of them was taken")
+
+
+def unhosted_text(stalls: Mapping[str, Stall], now_ms: int) -> str:
+    """Return how many tasks wait for executors and which one waits longest, or an empty text if there are none.
+
+    Args:
+        stalls: task -> its stall.
+        now_ms: monotonic.
+    """
+    waiting = {task: stall.since_ms for task, stall in stalls.items() if stall.unhosted}
+    if not waiting:
+        return ""
+    longest = min(waiting, key=lambda task: (waiting[task], task))
+    return (
+        f"Tasks that wait for an executor: {len(waiting)}; {longest} for {(now_ms - waiting[longest]) // 1000} s. "
+        "Is the cluster full, or its master unreachable?"
+    )

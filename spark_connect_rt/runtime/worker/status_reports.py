@@ -23,18 +23,24 @@ from spark_connect_rt.topics.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 _SAFELY = frozenset({State.UNASSIGNED, State.FAILED})
-ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
+_ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
 _FRAME = '  File "'
 _TRACE_LIMIT = 6_000  # characters that an event keeps
 
 
 def error_of(trace: str) -> str:
-    """Return what a trace says after its frames: the error's class and its whole message."""
+    """Return the part of a trace behind its frames: the error's class and its whole message."""
     lines = trace.strip().splitlines() or ["(no trace)"]
     frames = [number for number, line in enumerate(lines) if line.startswith(_FRAME)]
     behind = lines[frames[-1] if frames else 0 :]
-    starts = [number for number, line in enumerate(behind) if ERROR_LINE.match(line)]
+    starts = [number for number, line in enumerate(behind) if _ERROR_LINE.match(line)]
     return "\n".join(behind[starts[0] :] if starts else lines[-1:])
+
+
+def error_kind(error: str) -> str:
+    """Return the class that an error of ``error_of`` begins with, with its module, or an empty text."""
+    found = _ERROR_LINE.match(error)
+    return found["kind"] if found else ""
 
 
 class StatusReports:

@@ -47,7 +47,7 @@ from spark_connect_rt.topics.status_records import State
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What is known of one task that runs, or should; times are monotonic ms."""
+    """How one task moves that runs or should run, as the herder needs it to find stalls. Times are monotonic ms."""
 
     moved_at_ms: int  # it began to run, or something moved
     behind_since_ms: int | None = None  # sinks: since when records are known to wait; None: none do
@@ -58,7 +58,7 @@ class Movement:
 
 
 def patience_ms(table_config: Mapping[str, str]) -> int:
-    """Return how long a task that Spark writes as a table may collect records before it writes them."""
+    """Return how long, in ms, a task that Spark writes as a table may collect records before it writes them."""
     return TableFlushSettings.of({}).overridden(table_config).flush_interval_ms
 
 

@@ -16,7 +16,7 @@ from spark_connect_rt.base.loggers import LEVELS
 from spark_connect_rt.runtime.group_events import RecordEvent, config_event_key
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.health import RestartRequest, most_impactful, plan_restart
+from spark_connect_rt.runtime.herder.health import RestartByPlan, RestartRequest, most_impactful
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
@@ -103,6 +103,7 @@ class EventInbox:
         self._state = state
         self._worker = worker
         self._publishing = publishing
+        self._restarts = RestartByPlan(deps, state, worker)
         self._wakeup = wakeup
         self._inbox: deque[WorkerEvent | ConfigEvent] = deque()
 
@@ -123,7 +124,7 @@ class EventInbox:
             else:
                 reasons.append(self._take(event, now_ms))
         for request in most_impactful(restarts).values():
-            reasons.append(self._restart(request))
+            reasons.append(self._restarts.restart(request))
         said = list(dict.fromkeys(filter(None, reasons)))
         more = [f"{len(said) - SAID_MOST} more"] if len(said) > SAID_MOST else []
         return Verdict("; ".join([*said[:SAID_MOST], *more]))
@@ -167,20 +168,3 @@ class EventInbox:
             return f"level {level} of logger {namespace} is unknown"
         self._deps.loggers.set_level(namespace, level.upper(), self._deps.clock.now_ms())
         return f"logger {namespace} is at {level.upper()} now"
-
-    def _restart(self, request: RestartRequest) -> str:
-        store, name = self._deps.status_store, request.connector
-        plan = plan_restart(request, store.connector(name), store.tasks(name))
-        held = self._state.held
-        if plan is None or plan.empty() or held is None:
-            return f"restart of {name}: nothing to restart"
-        mine: list[str | ConnectorTaskId] = []
-        if plan.restart_connector and name in held.connectors:
-            self._worker.report_restarting(None, name)
-            mine.append(name)
-        for task in (ConnectorTaskId(name, number) for number in plan.tasks):
-            if task in held.tasks:
-                self._worker.report_restarting(task, name)
-                mine.append(task)
-        self._state.restarts = self._state.restarts.plus(*mine)
-        return f"restart of {name}: {len(mine)} of its instances are here"
