@@ -23,10 +23,10 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SetTargetState,
     TickRequest,
 )
+from spark_connect_rt.runtime.herder.request_queue import RequestQueue, TopicCalls
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.requests.creating import TOGETHER, InitialOffsets, PendingChanges, queued_as
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.adopting import AdoptAssignment
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
@@ -38,7 +38,6 @@ from spark_connect_rt.runtime.herder.steps.rebalance_events import RebalanceReco
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.values import Health
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner

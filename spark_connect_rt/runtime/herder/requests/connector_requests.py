@@ -35,12 +35,12 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SwapTasks,
     TickRequest,
 )
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorStateInfo
 from spark_connect_rt.topics.config_records import PendingChange, TargetState

@@ -28,9 +28,9 @@ from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, Connect
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, TickRequest
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
