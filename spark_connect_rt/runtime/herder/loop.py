@@ -23,7 +23,7 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SetTargetState,
     TickRequest,
 )
-from spark_connect_rt.runtime.herder.request_queue import RequestQueue, TopicCalls
+from spark_connect_rt.runtime.herder.request_queue import RequestQueue, ServeRequests, TopicCalls
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.requests.creating import TOGETHER, InitialOffsets, PendingChanges, queued_as
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
@@ -37,7 +37,7 @@ from spark_connect_rt.runtime.herder.steps.publishing import Forwarding, Publish
 from spark_connect_rt.runtime.herder.steps.rebalance_events import RebalanceRecorder
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
-from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
+from spark_connect_rt.runtime.herder.tick import Step, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.values import Health
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
@@ -153,6 +153,9 @@ class HerderLoop:
             InitialOffsets(deps, self.add, lambda config, before: self._pending.begun(config=config, before=before)),
             self._pending.begun,
         )
+        serving = ServeRequests(
+            deps, state, self._requests, calls, events.stage_summary, TOGETHER, self.actions.creations
+        )
         self._steps: tuple[tuple[str, Step], ...] = (
             ("read group events", self._membership.read_events),
             ("collect answers", calls.collect),
@@ -167,7 +170,7 @@ class HerderLoop:
             ("end interrupted changes", self._pending.end),
             ("note rebalances", self.metrics.note),
             ("watch progress", self._watching.watch),
-            ("serve requests", self._serve_requests),
+            ("serve requests", serving.serve),
             ("publish task configs", self._publishing.publish),
         )
         self._thread: RunningThread | None = None
@@ -337,30 +340,6 @@ class HerderLoop:
             "end-engine", lambda: stop_each(("stop the engine", lambda: self.worker.close(0)))
         )
         ending.join(LOST_LIMIT_S)
-
-    def _serve_requests(self, now_ms: int) -> Verdict:
-        served, creations = 0, self.actions.creations
-        while not (self._calls.busy or creations.full):
-            only = TOGETHER if creations.waiting else None
-            if (request := self._requests.take_due(now_ms, self._may_serve(), only)) is None:
-                break
-            request.run(self._requests.put)
-            served += 1
-        served -= creations.waiting  # these are for no earlier step before they are written
-        creations.write()
-        self._requests.expire(now_ms, self.events.stage_summary)
-        waiting = len(self._requests)
-        if waiting and self._calls.busy:
-            return Verdict(f"{waiting} requests wait for the config topic", now_ms + 1_000)
-        if waiting and not self._may_serve():
-            return Verdict(f"{waiting} requests wait for the rebalance", now_ms + 1_000)
-        # What a request decided (a restart) is done by earlier steps: tick again at once.
-        return Verdict(wake_at_ms=now_ms if served else self._requests.next_due_ms())
-
-    def _may_serve(self) -> bool:
-        state = self._state
-        stable = state.resolved and bool(state.member_id) and not state.rejoin_asked
-        return stable and (not state.is_leader or self._deps.config_store.may_lead())
 
 
 def _any_worker_serves(request: TickRequest) -> bool:

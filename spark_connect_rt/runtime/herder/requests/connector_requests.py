@@ -12,9 +12,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from spark_connect_rt.base.concurrency import answer_by, answered
+from spark_connect_rt.base.concurrency import answered
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
+from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, NotFoundError
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.peers import require_leader, require_owner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -35,7 +35,7 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SwapTasks,
     TickRequest,
 )
-from spark_connect_rt.runtime.herder.request_queue import TopicCalls
+from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, TopicCalls
 from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
@@ -71,12 +71,12 @@ class ConnectorRequests:
         self._views = views
         self._publishing = publishing
         self._reconciling = reconciling
-        self._calls = calls
+        self._topic = ConfigTopicCalls(deps, state, calls)
         self._fencing = fencing
         self._offsets = offsets
         self._beginnings = beginnings
         self._begun = begun
-        self.creations = BatchedCreates(deps, calls, views.connector_info, self._not_written)
+        self.creations = BatchedCreates(deps, calls, views.connector_info, self._topic.not_written)
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""
@@ -184,33 +184,33 @@ class ConnectorRequests:
         self._require_leader(f"delete connector {name}")
         self._require_known(name, f"Connector {name} not found")
         stage = f"removing the config for connector {name} from the config topic"
-        return self._write(stage, lambda: self._store.remove_connector_config(name), _nothing)
+        return self._topic.write(stage, lambda: self._store.remove_connector_config(name), _nothing)
 
     def _set_target_state(self, name: str, target: TargetState) -> Future[None]:
         """Pause or resume; any worker may."""
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing the {target.value} target state for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_target_state(name, target), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_target_state(name, target), _nothing)
 
     def _note_restore(self, name: str, target: TargetState) -> Future[None]:
         """Say what is wanted of a connector once its offsets are changed; any worker may."""
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing to the config topic that connector {name} is stopped for a change of its offsets"
-        return self._write(stage, lambda: self._store.put_pending(name, self._begun(target=target)), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_pending(name, self._begun(target=target)), _nothing)
 
     def _set_logger_level(self, namespace: str, level: str) -> Future[None]:
         """Have every worker set a level; any worker may."""
         stage = f"writing level {level} of logger {namespace} to the config topic"
-        return self._write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
 
     def _stop_connector(self, name: str) -> Future[None]:
         """Write an empty task set and STOPPED."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
         if self._is_stopped(name):  # by what is read here; any worker may have written since that it is resumed
-            return self._after_read(lambda: None if self._is_stopped(name) else self._stop_connector(name))
+            return self._topic.read(lambda: None if self._is_stopped(name) else self._stop_connector(name))
         stage = f"writing the STOPPED target stage for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_stopped(name), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_stopped(name), _nothing)
 
     def _is_stopped(self, name: str) -> bool:
         snapshot = self._store.snapshot()
@@ -247,7 +247,7 @@ class ConnectorRequests:
         if plan is None:
             raise NotFoundError(f"Status for connector {name} not found")
         planned = self._views.planned_status(plan)
-        return self._write(
+        return self._topic.write(
             f"writing restart request for connector {name} to the config topic",
             lambda: self._store.put_restart_request(name, request.include_tasks, request.only_failed),
             lambda: planned,
@@ -263,7 +263,7 @@ class ConnectorRequests:
         if not self._publishing.changed(name, configs, snapshot):
             return None
         stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
 
     def _fence(self, name: str) -> Future[None]:
         """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
@@ -286,47 +286,11 @@ class ConnectorRequests:
     def _write_config(
         self, name: str, config: Mapping[str, str], target: TargetState | None, created: bool
     ) -> Future[ConfigWritten]:
-        return self._write(
+        return self._topic.write(
             f"writing a config for connector {name} to the config topic",
             lambda: self._store.put_connector_config(name, config, target),
             lambda: ConfigWritten(created, self._views.connector_info(name)),
         )
-
-    def _write(self, stage: str, write: Callable[[], None], answer: Callable[[], T]) -> Future[T]:
-        """Write beside the tick; answer once it was read back. FencedError: nothing was written."""
-        promised: Future[T] = Future()
-
-        def done(error: Exception | None, _now_ms: int) -> None:
-            try:
-                if error is not None:
-                    self._not_written(error)
-                    raise error
-                promised.set_result(answer())
-            except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
-                promised.set_exception(failure)
-
-        self._calls.begin(stage, write, done)
-        return promised
-
-    def _after_read(self, then: Callable[[], T | Future[T]]) -> Future[T]:
-        """Read the config topic to its end beside the tick; answer with what ``then`` returns on it afterwards."""
-        promised: Future[T] = Future()
-
-        def done(error: Exception | None, _now_ms: int) -> None:
-            if error is not None:
-                promised.set_exception(error)
-            else:
-                answer_by(promised, then)
-
-        limit_ms = self._deps.settings.worker_sync_timeout_ms
-        stage = "reading to the end of the config topic"
-        self._calls.begin(stage, lambda: self._store.refresh(limit_ms), done)
-        return promised
-
-    def _not_written(self, error: Exception) -> None:
-        if isinstance(error, FencedError):
-            self._state.stop_leading()
-        self._state.unsure = True
 
     def _require_leader(self, what: str) -> None:
         require_leader(self._state.standing, what)
