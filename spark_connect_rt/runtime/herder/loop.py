@@ -25,7 +25,12 @@ from spark_connect_rt.runtime.herder.herder_requests import (
 )
 from spark_connect_rt.runtime.herder.request_queue import RequestQueue, ServeRequests, TopicCalls
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
-from spark_connect_rt.runtime.herder.requests.creating import TOGETHER, InitialOffsets, PendingChanges, queued_as
+from spark_connect_rt.runtime.herder.requests.create_connector import (
+    TOGETHER,
+    InitialOffsets,
+    PendingChanges,
+    queued_as,
+)
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.adopting import AdoptAssignment

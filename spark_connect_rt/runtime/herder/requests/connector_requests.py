@@ -36,7 +36,7 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     TickRequest,
 )
 from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, TopicCalls
-from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
+from spark_connect_rt.runtime.herder.requests.create_connector import BatchedCreates, InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
