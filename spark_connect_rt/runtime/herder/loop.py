@@ -23,11 +23,11 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SetTargetState,
     TickRequest,
 )
-from spark_connect_rt.runtime.herder.request_queue import RequestQueue, ServeRequests, TopicCalls
+from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, RequestQueue, ServeRequests, TopicCalls
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.requests.create_connector import (
     TOGETHER,
-    InitialOffsets,
+    CreateConnectors,
     PendingChanges,
     queued_as,
 )
@@ -145,6 +145,16 @@ class HerderLoop:
         self._inbox = EventInbox(deps, state, worker, self._publishing, wakeup)
         self._leading = LeaderDuties(deps, state, calls)
         self._pending = PendingChanges(deps, state, calls, wakeup)
+        topic = ConfigTopicCalls(deps, state, calls)
+        self.creates = CreateConnectors(
+            deps,
+            state,
+            views,
+            calls,
+            topic,
+            self.add,
+            lambda config, before: self._pending.begun(config=config, before=before),
+        )
         fencing = ZombieFencing(deps, state, calls, self.add)
         self.actions = ConnectorRequests(
             deps,
@@ -152,15 +162,13 @@ class HerderLoop:
             views,
             self._publishing,
             self._reconciling,
-            calls,
+            topic,
             fencing,
             OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing),
-            InitialOffsets(deps, self.add, lambda config, before: self._pending.begun(config=config, before=before)),
+            self.creates,
             self._pending.begun,
         )
-        serving = ServeRequests(
-            deps, state, self._requests, calls, events.stage_summary, TOGETHER, self.actions.creations
-        )
+        serving = ServeRequests(deps, state, self._requests, calls, events.stage_summary, TOGETHER, self.creates.batch)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("read group events", self._membership.read_events),
             ("collect answers", calls.collect),

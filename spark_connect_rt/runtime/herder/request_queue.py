@@ -352,7 +352,7 @@ class ConfigTopicCalls:
         return promised
 
     def not_written(self, error: Exception) -> None:
-        """Stop leading after a FencedError, and read the topic again: it is unknown whether the record is in it."""
+        """Stop leading after a FencedError. The record may be in the topic, so task sets wait until it was read."""
         if isinstance(error, FencedError):
             self._state.stop_leading()
         self._state.unsure = True

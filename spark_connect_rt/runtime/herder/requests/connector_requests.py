@@ -14,7 +14,7 @@ from typing import Any, TypeVar, assert_never
 
 from spark_connect_rt.base.concurrency import answered
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, NotFoundError
+from spark_connect_rt.errors import BadRequestError, ConfigConflictError, NotFoundError
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.peers import require_leader, require_owner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -35,8 +35,8 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SwapTasks,
     TickRequest,
 )
-from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, TopicCalls
-from spark_connect_rt.runtime.herder.requests.create_connector import BatchedCreates, InitialOffsets
+from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls
+from spark_connect_rt.runtime.herder.requests.create_connector import CreateConnectors
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
@@ -59,10 +59,10 @@ class ConnectorRequests:
         views: ConnectorViews,
         publishing: PublishTaskConfigs,
         reconciling: Reconciling,
-        calls: TopicCalls,
+        topic: ConfigTopicCalls,
         fencing: ZombieFencing,
         offsets: OffsetRequests,
-        beginnings: InitialOffsets,
+        creates: CreateConnectors,
         begun: Callable[..., PendingChange],
     ) -> None:
         self._deps = deps
@@ -71,18 +71,17 @@ class ConnectorRequests:
         self._views = views
         self._publishing = publishing
         self._reconciling = reconciling
-        self._topic = ConfigTopicCalls(deps, state, calls)
+        self._topic = topic
         self._fencing = fencing
         self._offsets = offsets
-        self._beginnings = beginnings
+        self._creates = creates
         self._begun = begun
-        self.creations = BatchedCreates(deps, calls, views.connector_info, self._topic.not_written)
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""
         match request:
             case CreateConnector():
-                return self._create(request)
+                return self._creates.create(request)
             case PutConfig(name, config, expected):
                 return self._put_config(name, config, expected)
             case DeleteConnector(name):
@@ -120,29 +119,12 @@ class ConnectorRequests:
         self._state.swaps = swaps
         self._state.rejoin_because = f"{len(swaps)} tasks change places with others by load"
 
-    def _create(self, request: CreateConnector) -> Future[ConfigWritten]:
-        """Create; the target state is written first, so that nothing starts by mistake."""
-        name, config = request.name, request.config
-        self._require_leader(f"create connector {name}")
-        if self._store.snapshot().contains(name):
-            raise AlreadyExistsError(f"Connector {name} already exists")
-        self._beginnings.refuse_under_way(name)
-        self.creations.refuse_waiting(name)
-        if request.initial_offsets is None:
-            return self.creations.add(name, config, request.initial_state)
-
-        def write() -> Future[ConfigWritten]:
-            self._require_leader(f"create connector {name}")
-            return self._write_config(name, config, request.initial_state, created=True)
-
-        return self._beginnings.create(name, config, request.initial_offsets, write)
-
     def _put_config(self, name: str, config: Mapping[str, str], expected: int | None) -> Future[ConfigWritten]:
         """Create or replace."""
         self._require_leader(f"configure connector {name}")
         self.require_version(name, expected)
         created = not self._store.snapshot().contains(name)
-        self._beginnings.refuse_under_way(name)
+        self._creates.refuse_under_way(name)
         return self._unchanged(name, config) or self._write_config(name, config, None, created)
 
     def config_to_patch(self, name: str, expected: int | None = None) -> Mapping[str, str]:
