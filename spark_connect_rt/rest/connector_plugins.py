@@ -14,7 +14,7 @@ from spark_connect_rt.base.json_text import JsonShape
 from spark_connect_rt.config.config_def import ConfigKey, ConfigValue, parse_value, text_of
 from spark_connect_rt.config.validators import choices_of
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.request_body import read_settings
 from spark_connect_rt.rest.shared_answers import read_json

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from spark_connect_rt.base.json_text import decode_json, encode_quick_json
 from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, verify
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import RestError
 from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
 from spark_connect_rt.rest.peers import GroupReads

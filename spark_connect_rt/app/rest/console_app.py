@@ -134,7 +134,7 @@ def _alive(frame: PageFrame, protection: Protection) -> Any:
     async def alive(request: Request) -> Response:
         """Say that this worker lives, who else does, and the token of this process."""
         workers = frame.neighbours(request, await frame.group(request))
-        from spark_connect_rt.rest.context import JsonResponse
+        from spark_connect_rt.rest.requests import JsonResponse
 
         listed = [
             {"worker_id": worker.worker_id, "url": worker.url}

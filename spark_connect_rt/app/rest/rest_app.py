@@ -26,7 +26,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.operations.plugin_install.routes import InstallRights, ReadPlugins
 from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
-from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
+from spark_connect_rt.rest.requests import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
 from spark_connect_rt.rest.middleware import BodyLimit, PluginExits
 from spark_connect_rt.rest.paths import EncodedPaths, speaks_json
@@ -92,7 +92,7 @@ def _application(routers: Sequence[APIRouter], context: RestContext, version: st
     app = FastAPI(
         docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(speaks_json)]
     )
-    app.state.internal_key = context.herder.views.internal_key  # rest/context.py
+    app.state.internal_key = context.herder.views.internal_key  # rest/requests.py
     for router in routers:
         app.include_router(router)
     pages = docs_page.routes()

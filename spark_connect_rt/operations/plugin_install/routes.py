@@ -23,7 +23,7 @@ from spark_connect_rt.config.management_config import ALLOW, DENY, INSTALL, LOOP
 from spark_connect_rt.config.worker_config import is_loopback
 from spark_connect_rt.errors import BadRequestError, DataError, ForbiddenError, NotFoundError
 from spark_connect_rt.plugins.interfaces import PluginInstalls, WantedPlugin
-from spark_connect_rt.rest.context import JsonResponse, who
+from spark_connect_rt.rest.requests import JsonResponse, who
 from spark_connect_rt.rest.paths import decoded, json_body
 from spark_connect_rt.rest.shapes import PluginReport
 
