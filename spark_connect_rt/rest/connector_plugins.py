@@ -14,10 +14,9 @@ from spark_connect_rt.base.json_text import JsonShape
 from spark_connect_rt.config.config_def import ConfigKey, ConfigValue, parse_value, text_of
 from spark_connect_rt.config.validators import choices_of
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.rest.requests import JsonResponse, RestContext
+from spark_connect_rt.rest.json_bodies import UnreadableBodyError
 from spark_connect_rt.rest.paths import decoded
-from spark_connect_rt.rest.request_body import read_settings
-from spark_connect_rt.rest.shared_answers import read_json
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, json_of, read_json, texts_of
 from spark_connect_rt.runtime.herder.herder_requests import ConfigInfos, DescribePlugin, ValidateConfig
 
 # What plug-ins declare and what validations find, as JSON shows it (Java ``ConfigKeyInfo``, ``ConfigInfos``).
@@ -174,6 +173,14 @@ async def validation(context: RestContext, request: Request, plugin: str) -> Con
         raise BadRequestError(f"Included connector type {included} does not match request type {plugin}")
     infos: ConfigInfos = await context.answered(ValidateConfig(config))
     return infos
+
+
+def read_settings(body: bytes) -> dict[str, str | None]:
+    """Return the configuration of ``PUT /connector-plugins/{plugin}/config/validate``, nulls among it."""
+    fields = json_of(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty. Send a configuration")
+    return texts_of(fields)
 
 
 def _plain(name: str) -> str:

@@ -20,12 +20,21 @@ from spark_connect_rt.base.java_hash_order import NamesInHashOrder, in_java_hash
 from spark_connect_rt.base.json_text import encode_finite_json
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.rest.config_versions import etag, expected_version
-from spark_connect_rt.rest.requests import JsonResponse, RestContext, flag
+from spark_connect_rt.rest.json_bodies import read_offsets
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
-from spark_connect_rt.rest.request_body import read_config, read_create, read_offsets, read_patch, with_initial_offsets
+from spark_connect_rt.rest.requests import (
+    JsonResponse,
+    RestContext,
+    flag,
+    read_config,
+    read_create,
+    read_json,
+    read_patch,
+    with_initial_offsets,
+)
 from spark_connect_rt.rest.shapes import ConnectorOffsets, ExpandedConnector, Message, Topics
-from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
+from spark_connect_rt.rest.shared_answers import SharedAnswers
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.runtime.herder.herder_requests import (
     DeleteConnector,

@@ -1,102 +1,66 @@
-"""What every router needs: the herder, a way to other workers, and how a request is carried to its answer.
-
-Owns: the time limit of requests, forwarding (Java ``HerderRequestHandler``), the JSON response.
-"""
+"""A request of the REST API: read its body, have it served here or by another worker, answer it, or refuse it."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import hmac
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from starlette.requests import Request
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 
+from spark_connect_rt.base.java_hash_order import java_hash_order
 from spark_connect_rt.base.json_text import decode_json, encode_finite_json
+from spark_connect_rt.config.config_def import java_trim
+from spark_connect_rt.config.connector_config import NULL_VALUE
 from spark_connect_rt.errors import (
+    AlreadyExistsError,
+    BadConfigError,
+    BadRequestError,
+    ConfigConflictError,
+    ConnectError,
+    ForbiddenError,
     NotAssignedError,
     NotFoundError,
     NotLeaderError,
+    PluginInUseError,
+    RebalanceInProgressError,
     RetriableError,
+    ShuttingDownError,
     TimedOutError,
     UnreachableError,
+    UnsafeChangeError,
 )
 from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, PeerAnswer, PeerClient
 from spark_connect_rt.rest.change_history import History
-from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, ConfigChangedError, RestError
+from spark_connect_rt.rest.client_identity import handed_on, note_of, who
+from spark_connect_rt.rest.json_bodies import (
+    UnreadableBodyError,
+    offset_pair,
+    parsed,
+    read_any,
+    refuse_constant,
+    unknown_field,
+    wrong_type,
+)
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.rest.paths import json_body
+from spark_connect_rt.rest.shapes import INITIAL_STATES, Error
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
-from spark_connect_rt.runtime.herder.herder_requests import CatchUp
+from spark_connect_rt.runtime.herder.herder_requests import CatchUp, CreateConnector
 from spark_connect_rt.runtime.herder.herder_requests import Request as HerderRequest
-from spark_connect_rt.runtime.values import InternalKey
 from spark_connect_rt.topics.config_diff import SettingChange
-
-# Who asked: the client behind a request, as history, logs of changes and installs name it.
-#
-# Owns ``who`` and what a forwarded request carries of the first one's client. Where the group signs its internal
-# requests the address is signed with the group's key; where it does not, a client that reaches the API could claim
-# another address, as it could send any internal request. The user's name is never taken from a header: who forwards
-# hands on the Authorization, and the worker that serves checks it.
-
-
-CLIENT_HEADER = "X-Connectrt-Client"
-CLIENT_SIGNATURE_HEADER = "X-Connectrt-Client-Signature"
-NOTE_HEADER = "X-Connectrt-Note"
-"""A client's own words on a change, for the history."""
-LONGEST = 256  # characters of an address
-
-
-def who(request: Request) -> str:
-    """Return ``user@address``, or the address alone where no one logs in; of a forwarded request: the first client."""
-    user = request.scope.get("user")
-    name = getattr(user, "display_name", "") or ""
-    address = _first_address(request) or (request.client.host if request.client else "unknown")
-    return f"{name}@{address}" if name else address
-
-
-def note_of(request: Request) -> str:
-    """Return what the client says of its change, or nothing."""
-    note = request.headers.get(NOTE_HEADER, "")[:LONGEST].strip()
-    return note if note.isprintable() else ""
-
-
-def handed_on(request: Request, key: InternalKey) -> Mapping[str, str]:
-    """Return the headers by which the next worker knows the client of a request that is forwarded."""
-    address = _first_address(request) or (request.client.host if request.client else "unknown")
-    headers = {CLIENT_HEADER: address}
-    if note := note_of(request):
-        headers[NOTE_HEADER] = note
-    if key.required and key.key is not None:
-        headers[CLIENT_SIGNATURE_HEADER] = _signature(key.key, request, address)
-    return headers
-
-
-def _first_address(request: Request) -> str:
-    """Return the address that a forwarded request carries and that may be believed, else nothing."""
-    address = request.headers.get(CLIENT_HEADER, "")[:LONGEST]
-    if not address or not address.isprintable() or "forward" not in request.query_params:
-        return ""
-    read_key: Callable[[], InternalKey] | None = getattr(request.app.state, "internal_key", None)
-    key = read_key() if read_key else InternalKey(required=False, key=None)
-    if not key.required:
-        return address
-    given = request.headers.get(CLIENT_SIGNATURE_HEADER, "")
-    is_signed = key.key is not None and hmac.compare_digest(
-        given.encode(), _signature(key.key, request, address).encode()
-    )
-    return address if is_signed else ""
-
-
-def _signature(key: bytes, request: Request, address: str) -> str:
-    signed = "\n".join((request.method, request.scope["path"], address))
-    return base64.b64encode(hmac.new(key, signed.encode(), "sha256").digest()).decode("ascii")
-
+from spark_connect_rt.topics.config_records import TargetState
 
 T = TypeVar("T")
 
@@ -106,6 +70,159 @@ IN_VAIN_S = 2.0  # behind a wait that was in vain nobody waits: in a run of crea
 SETTLED_PAUSE_S, SETTLED_PAUSE_MOST_S = 0.01, 0.05
 ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
 _FORWARDED_HEADERS = ("Authorization", "If-Match", SIGNATURE_HEADER, ALGORITHM_HEADER)
+_CREATE_FIELDS = ("config", "name", "initial_state", "initial_offsets")
+LARGE_BYTES = 128 * 1024
+_ONE_AT_A_TIME = ThreadPoolExecutor(1, thread_name_prefix="rest-large")
+"""Parsing holds the interpreter for a second where a body is as large as it may be: two at once would double that."""
+
+
+# ---- Read ----
+
+
+async def read_json(request: Request, read: Callable[[bytes], T]) -> T:
+    """Return what ``read`` makes of a request's JSON body; raises what it raises. A large body is read on a thread."""
+    body = await json_body(request)
+    return await beside_if_large(body, lambda: read(body))
+
+
+async def beside_if_large(body: bytes, work: Callable[[], T]) -> T:
+    """Return what ``work`` returns; on a thread, one at a time, where it is about a large body."""
+    if len(body) < LARGE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_ONE_AT_A_TIME, work)
+
+
+def read_create(body: bytes) -> CreateConnector:
+    """Return the body of ``POST /connectors`` as a request; its ``config`` holds the name already.
+
+    Its ``initial_offsets`` are read by request_offsets.py, where numbers stay numbers.
+
+    Raises UnreadableBodyError, BadRequestError, BadConfigError.
+    """
+    fields = json_of(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty. Send the name and config of a connector")
+    if not isinstance(fields, dict):
+        raise UnreadableBodyError(wrong_type("CreateConnectorRequest", fields))
+    for key in fields:
+        if key not in _CREATE_FIELDS:
+            raise UnreadableBodyError(unknown_field(key, _CREATE_FIELDS))
+    name = java_trim(_text(fields.get("name")) or "")
+    if fields.get("config") is None:
+        raise UnreadableBodyError("The request has no 'config'")
+    initial_state = _initial_state(_text(fields.get("initial_state")))
+    return CreateConnector(name, with_name(name, settings_of(fields["config"])), initial_state)
+
+
+def with_initial_offsets(request: CreateConnector, body: bytes) -> CreateConnector:
+    """Return the request with the ``initial_offsets`` of its body (KIP-995). Raises BadRequestError: they are none."""
+    fields = read_any(body)
+    entries = fields.get("initial_offsets") if isinstance(fields, dict) else None
+    if entries is None:
+        return request
+    if not isinstance(entries, list) or not entries:
+        raise BadRequestError('initial_offsets: must be a non-empty list of {"partition": {...}, "offset": {...}}')
+    try:
+        return replace(request, initial_offsets=[offset_pair(entry) for entry in entries])
+    except UnreadableBodyError as error:
+        raise BadRequestError(f"initial_offsets: {error}") from error
+
+
+def _initial_state(text: str | None) -> TargetState | None:
+    if text is None:
+        return None
+    if text.upper() not in INITIAL_STATES:
+        raise UnreadableBodyError(f"initial_state: '{text}' is not valid. Use one of {', '.join(INITIAL_STATES)}")
+    return INITIAL_STATES[text.upper()]
+
+
+def read_config(name: str, body: bytes) -> dict[str, str]:
+    """Return the configuration of ``PUT /connectors/{name}/config``, the name put in."""
+    fields = json_of(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty. Send a configuration")
+    return with_name(name, settings_of(fields))
+
+
+def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
+    """Put the connector's name into its configuration. Raises BadRequestError when it names another."""
+    included = config.get("name", name)
+    if included != name:
+        raise BadRequestError(
+            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        )
+    return {**config, "name": name}
+
+
+def read_patch(body: bytes) -> dict[str, str | None]:
+    """Return the settings of ``PATCH /connectors/{name}/config``, None removing one (or any such map of texts)."""
+    return texts_of(json_of(body))
+
+
+def config_of(fields: Any) -> dict[str, str]:
+    """Return a configuration that is a part of a body: an object of texts, numbers and switches.
+
+    Raises UnreadableBodyError, BadConfigError.
+    """
+    if isinstance(fields, dict):
+        fields = {key: json.dumps(value) if type(value) in (int, float) else value for key, value in fields.items()}
+    return settings_of(fields)
+
+
+def settings_of(fields: Any) -> dict[str, str]:
+    """Return an object of scalars as a configuration of texts. Raises BadConfigError for each null."""
+    texts = texts_of(fields)
+    problems = {key: [NULL_VALUE] for key, value in texts.items() if value is None}
+    if problems:
+        raise BadConfigError(problems)
+    return {key: value for key, value in texts.items() if value is not None}
+
+
+def texts_of(fields: Any) -> dict[str, str | None]:
+    """Return an object of scalars as texts, as Jackson coerces them; a null stays None. Raises UnreadableBodyError."""
+    if not isinstance(fields, dict):
+        raise UnreadableBodyError(wrong_type("Map", fields))
+    return {str(_text(key)): _text(value) for key, value in fields.items()}
+
+
+def _text(value: Any) -> str | None:
+    """Return a scalar as text, as Jackson coerces it; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        raise UnreadableBodyError(wrong_type("String", value))
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnreadableBodyError(f"Text cannot be encoded as UTF-8: {error.reason}") from error
+    return str(value)
+
+
+class _Number(str):
+    """A JSON number as it was written: a setting keeps its digits."""
+
+    __slots__ = ()
+
+
+def json_of(body: bytes) -> Any:
+    """Return a JSON body whose numbers keep the digits that were sent, or None if it is empty.
+
+    Raises UnreadableBodyError.
+    """
+    if not body.strip():
+        return None
+    try:
+        return parsed(body, _DECODER)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBodyError(f"The request body is not JSON: {error}") from error
+
+
+_DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=refuse_constant)
+
+
+# ---- Serve here or forward, and answer ----
 
 
 class JsonResponse(Response):
@@ -303,3 +420,183 @@ def _peer_refusal(answer: PeerAnswer) -> RestError:
         return RestError(answer.status, str(body["message"]), code=body.get("code"))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is no error body
         return RestError(500, f"IO Error trying to forward REST request: no error body ({error})")
+
+
+# ---- Refuse ----
+
+
+NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+STALE = (
+    "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+)
+CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+MOMENTARY = frozenset({NO_LEADER, STALE, CONFLICT})
+"""409s, ours or Java's, that a rebalance explains; the others (a name that is taken) are final."""
+
+
+class RestError(ConnectError):
+    """An answer whose status and words are settled already (a forwarded one, a signature check)."""
+
+    def __init__(self, status: int, message: str, *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+class ConfigChangedError(RestError):
+    """The configuration was changed since the client read it; ``diff``: what, secrets hidden."""
+
+    def __init__(self, message: str, diff: Sequence[SettingChange]) -> None:
+        super().__init__(412, message, code=ConfigConflictError.code)
+        self.diff = diff
+
+
+HTTP_STATUS: dict[type[ConnectError], int] = {
+    BadConfigError: 400,
+    BadRequestError: 400,
+    ForbiddenError: 403,
+    NotFoundError: 404,
+    AlreadyExistsError: 409,
+    PluginInUseError: 409,
+    ConfigConflictError: 412,
+    UnsafeChangeError: 409,
+    NotLeaderError: 409,
+    NotAssignedError: 409,
+    RebalanceInProgressError: 409,
+}
+
+HINTS: dict[type[ConnectError], str] = {
+    BadConfigError: "Correct every setting listed in 'problems', then send the request again.",
+    AlreadyExistsError: "Choose another name, or PUT /connectors/{name}/config to change this one.",
+    ConfigConflictError: "Read the configuration again, review 'diff', then repeat your change.",
+    PluginInUseError: "Delete or change the listed connectors, then send the request again.",
+    NotLeaderError: "Send the request again in a moment.",
+    NotAssignedError: "Send the request again in a moment.",
+    RebalanceInProgressError: "Send the request again in a moment.",
+    TimedOutError: "GET /health and GET /admin/story show the state of the worker.",
+    ShuttingDownError: "Send the request to another worker of the group.",
+    UnreadableBodyError: "Send JSON, with the header Content-Type: application/json.",
+}
+
+
+INSTALLED_HINT = "Install another version, or DELETE /admin/plugins/{name}/{version} first."
+NOT_FOUND_HINTS = (
+    ("/admin/loggers", "GET /admin/loggers lists the loggers."),
+    ("/admin/plugins", "GET /admin/plugins lists the installed plug-ins."),
+    ("/connector-plugins", "GET /connector-plugins?connectorsOnly=false lists the plug-ins."),
+    ("/tasks/", "GET /connectors/{name}/tasks lists the tasks of a connector."),
+    ("/connectors", "GET /connectors lists the connectors."),
+)
+"""(what the path of the request holds, where to look)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """Status and body of a refusal."""
+
+    status: int
+    body: Error
+
+
+def status_of(error: ConnectError) -> int:
+    """Return the HTTP status of the nearest mapped ancestor, else 500."""
+    if isinstance(error, RestError):
+        return error.status
+    return next((HTTP_STATUS[kind] for kind in type(error).__mro__ if kind in HTTP_STATUS), 500)
+
+
+def answer_of(error: ConnectError, path: str = "/connectors") -> ErrorAnswer:
+    """Return what a refusal is answered with; ``path`` is what was asked for."""
+    status = status_of(error)
+    problems = error.problems if isinstance(error, BadConfigError) else None
+    diff = tuple(error.diff) if isinstance(error, ConfigChangedError) else None
+    return ErrorAnswer(status, Error(status, message_of(error), error.code, _hint(error, path), problems, diff))
+
+
+def _hint(error: ConnectError, path: str) -> str | None:
+    if isinstance(error, AlreadyExistsError) and "/admin/plugins" in path:
+        return INSTALLED_HINT
+    if isinstance(error, NotFoundError):
+        return next((hint for part, hint in NOT_FOUND_HINTS if part in path), None)
+    return next((HINTS[kind] for kind in type(error).__mro__ if kind in HINTS), None)
+
+
+def message_of(error: ConnectError) -> str:
+    """Return Java's words for an error."""
+    if isinstance(error, BadConfigError):
+        return invalid_config_message(error.problems)
+    if isinstance(error, RebalanceInProgressError):
+        return STALE
+    return str(error)
+
+
+def invalid_config_message(problems: Mapping[str, Any]) -> str:
+    """Return Java's list of everything that is wrong with a configuration."""
+    lines = [line for why in problems.values() for line in why]
+    return "\n".join(
+        [
+            f"Connector configuration is invalid and contains the following {len(lines)} error(s):",
+            *lines,
+            "You can also find the above list of errors at the endpoint "
+            "`/connector-plugins/{connectorType}/config/validate`",
+        ]
+    )
+
+
+def answer_of_http(status: int) -> ErrorAnswer:
+    """Return the answer of the HTTP layer itself (no such path, wrong method), in JAX-RS's words."""
+    return ErrorAnswer(status, Error(status, f"HTTP {status} {HTTPStatus(status).phrase}"))
+
+
+def answer_of_unexpected(error: Exception) -> ErrorAnswer:
+    """Return the answer to an unforeseen failure; its trace goes to the log, not over the wire."""
+    return ErrorAnswer(500, Error(500, str(error) or type(error).__name__, ConnectError.code))
+
+
+def answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Register the answers to every error that a route of ``app`` raises. ``routes`` name the methods of a path."""
+
+    @app.exception_handler(ConnectError)
+    async def refused(request: Request, error: ConnectError) -> Response:
+        return _json(answer_of(error, request.scope["path"]))
+
+    @app.exception_handler(ClientDisconnect)
+    async def hung_up(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # no one reads it
+
+    @app.exception_handler(Forwarded)
+    async def forwarded(_: Request, answer: Forwarded) -> Response:
+        return answer.response
+
+    @app.exception_handler(HTTPException)
+    async def http_refused(request: Request, error: HTTPException) -> Response:
+        # No content type, as Java: JAX-RS found no resource that could say what it produces.
+        answer = answer_of_http(error.status_code)
+        body = JsonResponse(answer.body).body
+        if answer.status != 405:
+            return Response(body, answer.status)
+        methods = _methods(routes, request)
+        allow = {"Allow": ",".join(methods)}
+        if request.method == "OPTIONS":
+            return Response(", ".join(java_hash_order(methods)), 200, headers=allow | {"Content-Type": "text/plain"})
+        return Response(body, answer.status, headers=allow)
+
+    @app.exception_handler(RequestValidationError)
+    async def no_such_parameter(_: Request, __: RequestValidationError) -> Response:
+        return _json(answer_of_http(404))  # JAX-RS: a path parameter of the wrong type is no path
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> Response:
+        return _json(answer_of_unexpected(error))
+
+
+def _methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
+    """Return what the path may be asked for; a route knows only its own methods."""
+    methods: set[str] = set()
+    for route in routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= set(getattr(route, "methods", None) or ())
+    return sorted(methods | ({"HEAD", "OPTIONS"} if "GET" in methods else {"OPTIONS"}))
+
+
+def _json(answer: ErrorAnswer) -> Response:
+    return JsonResponse(answer.body, answer.status)

@@ -35,9 +35,9 @@ from spark_connect_rt.operations.logs import page as connector_logs
 from spark_connect_rt.operations.overview import group_page as group
 from spark_connect_rt.operations.overview import page as overview
 from spark_connect_rt.operations.plugin_install import page as plugins
-from spark_connect_rt.rest.error_mapping import answer_of
 from spark_connect_rt.rest.middleware import BodyLimit
 from spark_connect_rt.rest.paths import EncodedPaths
+from spark_connect_rt.rest.requests import answer_of
 
 PAGES = (
     *(overview, connector, connector_config, connector_history, connector_letters, connector_offsets, connector_logs),
