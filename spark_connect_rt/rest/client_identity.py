@@ -1,9 +1,9 @@
 """Who asked: the client behind a request, as history, logs of changes and installs name it.
 
-Owns ``who`` and what a forwarded request carries of the first one's client. Where the group signs its internal
-requests the address is signed with the group's key; where it does not, a client that reaches the API could claim
-another address, as it could send any internal request. The user's name is never taken from a header: who forwards
-hands on the Authorization, and the worker that serves checks it.
+A forwarded request carries the address of its first client. If the group signs its internal requests, the address is
+signed with the group's key. If it does not, a client that reaches the API can claim another address, as it can send any
+internal request. The user's name never comes from a header: the forwarding worker passes the Authorization header on,
+and the serving worker checks it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spark_connect_rt.runtime.values import InternalKey
 CLIENT_HEADER = "X-Connectrt-Client"
 CLIENT_SIGNATURE_HEADER = "X-Connectrt-Client-Signature"
 NOTE_HEADER = "X-Connectrt-Note"
-"""A client's own words on a change, for the history."""
+"""A client's comment on a change, for the history."""
 LONGEST = 256  # characters of an address
 
 
 def who(request: Request) -> str:
-    """Return ``user@address``, or the address alone where no one logs in; of a forwarded request: the first client."""
+    """Return ``user@address`` of the first client, or its address alone if the API has no users."""
     user = request.scope.get("user")
     name = getattr(user, "display_name", "") or ""
     address = _first_address(request) or (request.client.host if request.client else "unknown")
@@ -32,13 +32,13 @@ def who(request: Request) -> str:
 
 
 def note_of(request: Request) -> str:
-    """Return what the client says of its change, or nothing."""
+    """Return the client's comment on its change, or an empty text."""
     note = request.headers.get(NOTE_HEADER, "")[:LONGEST].strip()
     return note if note.isprintable() else ""
 
 
 def handed_on(request: Request, key: InternalKey) -> Mapping[str, str]:
-    """Return the headers by which the next worker knows the client of a request that is forwarded."""
+    """Return the headers that name the client of a forwarded request to the next worker."""
     address = _first_address(request) or (request.client.host if request.client else "unknown")
     headers = {CLIENT_HEADER: address}
     if note := note_of(request):
@@ -49,7 +49,7 @@ def handed_on(request: Request, key: InternalKey) -> Mapping[str, str]:
 
 
 def _first_address(request: Request) -> str:
-    """Return the address that a forwarded request carries and that may be believed, else nothing."""
+    """Return the address that a forwarded request carries, or an empty text if its signature is invalid."""
     address = request.headers.get(CLIENT_HEADER, "")[:LONGEST]
     if not address or not address.isprintable() or "forward" not in request.query_params:
         return ""

@@ -19,7 +19,8 @@ from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, Sig
 from spark_connect_rt.rest.json_bodies import UnreadableBodyError, wrong_type
 from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
 from spark_connect_rt.rest.peers import GroupReads
-from spark_connect_rt.rest.requests import JsonResponse, RestContext, RestError, json_of, read_json, settings_of
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, json_of, read_json, settings_of
+from spark_connect_rt.rest.shapes import RestError
 from spark_connect_rt.runtime.herder.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.runtime.values import InternalKey
 

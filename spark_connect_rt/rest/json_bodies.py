@@ -13,26 +13,30 @@ from spark_connect_rt.base.json_text import decode_json
 from spark_connect_rt.errors import BadRequestError, ConnectError, DataError
 from spark_connect_rt.topics.offset_changes import OffsetPair
 
+DIGITS_MOST = 18
+NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
+_CLASSES = ("ConnectorOffsets", "ConnectorOffset")
+
 
 class UnreadableBodyError(ConnectError):
-    """The body is not the JSON that this endpoint reads. Java answers these 500, and so do we."""
+    """The body is not the JSON that this endpoint reads. The answer is 500, as in Java."""
 
     code = "CRT-1032"
 
 
 def parsed(body: bytes, decoder: json.JSONDecoder) -> Any:
-    """Return the one document in ``body``: UTF-8, -16 or -32, with or without a mark, as Jackson. Raises ValueError."""
+    """Return the document in ``body``: UTF-8, -16 or -32, with or without a mark, as Jackson. Raises ValueError."""
     return decoder.decode(body.decode(json.detect_encoding(body)))
 
 
 def unknown_field(field: str, known: Sequence[str]) -> str:
-    """Return what Jackson says of a field that a request does not have."""
+    """Return Jackson's message about a field that the request class does not have."""
     names = ", ".join(f'"{name}"' for name in known)
     return f'Unrecognized field "{field}" ({len(known)} known properties: {names})'
 
 
 def wrong_type(wanted: str, value: Any) -> str:
-    """Return what Jackson says of a value of another type than ``wanted``."""
+    """Return Jackson's message about a value whose type is not ``wanted``."""
     if isinstance(value, (int, float)) and wanted in _CLASSES:
         return f"Cannot construct instance of `{wanted}` from the number {value}"
     kinds: dict[type[Any], tuple[str, str]] = {dict: ("Object", "START_OBJECT"), list: ("Array", "START_ARRAY")}
@@ -45,19 +49,14 @@ def refuse_constant(literal: str) -> None:
     raise ValueError(f"{literal} is not JSON")
 
 
-_CLASSES = ("ConnectorOffsets", "ConnectorOffset")
-# What requests of the management API hold: JSON objects of known fields, texts, switches, numbers.
-#
-# Owns their refusals, each a BadRequestError that names what is needed.
-
-
-DIGITS_MOST = 18
+# ---- Fields of the management API. Each refusal is a BadRequestError that names the rule ----
 
 
 def json_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
     """Return a body that is an object of some of these fields.
 
-    An empty body is none: ``{}`` is sent as JSON, which a page in a browser cannot send to a foreign address.
+    An empty body is refused. A client without fields sends ``{}`` as JSON, because a page in a browser cannot send JSON
+    to a foreign address.
     """
     try:
         body = decode_json(data) if data.strip() else None
@@ -74,7 +73,7 @@ def json_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
 
 
 def text_field(body: Mapping[str, Any], name: str) -> str | None:
-    """Return a field that is a text or left out."""
+    """Return a text field, or None if it is absent or empty."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
         raise BadRequestError(f"{name}: must be a string")
@@ -82,7 +81,7 @@ def text_field(body: Mapping[str, Any], name: str) -> str | None:
 
 
 def object_field(body: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a field that is an object or left out."""
+    """Return an object field, or an empty object if it is absent."""
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
         raise BadRequestError(f"{name}: must be an object")
@@ -90,7 +89,7 @@ def object_field(body: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def switch_field(body: Mapping[str, Any], name: str, *, or_null: bool = False) -> bool:
-    """Return a field that is true, false or left out; ``or_null``: null is false, too."""
+    """Return a true or false field, or False if it is absent. ``or_null`` True: null is false, too."""
     value = body.get(name, False)
     if isinstance(value, bool) or (or_null and value is None):
         return bool(value)
@@ -98,7 +97,7 @@ def switch_field(body: Mapping[str, Any], name: str, *, or_null: bool = False) -
 
 
 def whole_number(text: str | None, name: str, digits: int = DIGITS_MOST) -> int | None:
-    """Return a parameter as a number that is not negative; None where it is not given."""
+    """Return a parameter as a whole number of at least 0, or None without one."""
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= digits):
@@ -107,19 +106,16 @@ def whole_number(text: str | None, name: str, digits: int = DIGITS_MOST) -> int 
 
 
 def number_up_to(text: str | None, name: str, default: int, most: int) -> int:
-    """Return a parameter as a number that is not negative; one above ``most`` is that, none given the default."""
+    """Return a parameter as a whole number from 0 to ``most``, which replaces a larger one, or the default."""
     found = whole_number(text or None, name, digits=20)
     return default if found is None else min(found, most)
 
 
-# Reads the body of ``PATCH /connectors/{name}/offsets`` (Java ``ConnectorOffsets``): numbers stay numbers.
-
-
-NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
+# ---- ``PATCH /connectors/{name}/offsets`` (Java ``ConnectorOffsets``): numbers stay numbers ----
 
 
 def read_offsets(body: bytes) -> list[OffsetPair]:
-    """Return (partition, offset) in the order of the body. Raises UnreadableBodyError, BadRequestError (none)."""
+    """Return (partition, offset) in the order of the body. Raises UnreadableBodyError, BadRequestError if empty."""
     fields = _object(read_any(body), ("offsets",), "ConnectorOffsets")
     entries = fields.get("offsets")
     if entries is not None and not isinstance(entries, list):

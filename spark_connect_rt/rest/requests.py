@@ -1,4 +1,11 @@
-"""A request of the REST API: read its body, have it served here or by another worker, answer it, or refuse it."""
+"""A request of the REST API: read its body, serve it here or forward it, answer it, or refuse it.
+
+It reads in the order in which things happen. A route reads the body as Jackson reads it into Java's request classes. It
+awaits ``RestContext.completed``: the herder serves the request, or another worker does and its answer is passed on
+(Java ``HerderRequestHandler``). Every error becomes a status and a body here and nowhere else (Java
+``ConnectExceptionMapper``): ``{"error_code": status, "message": Java's words}``, and the product's fields ``code``
+(stable), ``hint`` (the fix), ``problems`` (of a configuration, by setting) and ``diff``.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +62,7 @@ from spark_connect_rt.rest.json_bodies import (
 )
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.paths import json_body
-from spark_connect_rt.rest.shapes import INITIAL_STATES, Error
+from spark_connect_rt.rest.shapes import INITIAL_STATES, ConfigChangedError, Error, RestError
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
 from spark_connect_rt.runtime.herder.herder_requests import CatchUp, CreateConnector
 from spark_connect_rt.runtime.herder.herder_requests import Request as HerderRequest
@@ -66,36 +73,31 @@ T = TypeVar("T")
 
 REQUEST_LIMIT_MS = 90_000
 SETTLED_LIMIT_S = 0.5
-IN_VAIN_S = 2.0  # behind a wait that was in vain nobody waits: in a run of creations what was asked for comes later
+IN_VAIN_S = 2.0  # no request waits for so long after a wait without success: during many creations, all waits fail
 SETTLED_PAUSE_S, SETTLED_PAUSE_MOST_S = 0.01, 0.05
-ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
+ASK_AGAIN_S = 0.25  # between two tries of a request that cannot be served at the moment
 _FORWARDED_HEADERS = ("Authorization", "If-Match", SIGNATURE_HEADER, ALGORITHM_HEADER)
 _CREATE_FIELDS = ("config", "name", "initial_state", "initial_offsets")
 LARGE_BYTES = 128 * 1024
 _ONE_AT_A_TIME = ThreadPoolExecutor(1, thread_name_prefix="rest-large")
-"""Parsing holds the interpreter for a second where a body is as large as it may be: two at once would double that."""
+"""Parsing the largest body blocks the interpreter for a second. Two at once would double that."""
 
 
 # ---- Read ----
 
 
 async def read_json(request: Request, read: Callable[[bytes], T]) -> T:
-    """Return what ``read`` makes of a request's JSON body; raises what it raises. A large body is read on a thread."""
+    """Return ``read`` of a request's JSON body, and raise its errors. A large body is read on a separate thread."""
     body = await json_body(request)
-    return await beside_if_large(body, lambda: read(body))
-
-
-async def beside_if_large(body: bytes, work: Callable[[], T]) -> T:
-    """Return what ``work`` returns; on a thread, one at a time, where it is about a large body."""
     if len(body) < LARGE_BYTES:
-        return work()
-    return await asyncio.get_running_loop().run_in_executor(_ONE_AT_A_TIME, work)
+        return read(body)
+    return await asyncio.get_running_loop().run_in_executor(_ONE_AT_A_TIME, lambda: read(body))
 
 
 def read_create(body: bytes) -> CreateConnector:
-    """Return the body of ``POST /connectors`` as a request; its ``config`` holds the name already.
+    """Return the body of ``POST /connectors`` as a request whose ``config`` holds the name.
 
-    Its ``initial_offsets`` are read by request_offsets.py, where numbers stay numbers.
+    ``with_initial_offsets`` reads the offsets of the same body, because their numbers stay numbers.
 
     Raises UnreadableBodyError, BadRequestError, BadConfigError.
     """
@@ -115,7 +117,7 @@ def read_create(body: bytes) -> CreateConnector:
 
 
 def with_initial_offsets(request: CreateConnector, body: bytes) -> CreateConnector:
-    """Return the request with the ``initial_offsets`` of its body (KIP-995). Raises BadRequestError: they are none."""
+    """Return the request with the ``initial_offsets`` of its body (KIP-995). Raises BadRequestError: invalid ones."""
     fields = read_any(body)
     entries = fields.get("initial_offsets") if isinstance(fields, dict) else None
     if entries is None:
@@ -137,7 +139,10 @@ def _initial_state(text: str | None) -> TargetState | None:
 
 
 def read_config(name: str, body: bytes) -> dict[str, str]:
-    """Return the configuration of ``PUT /connectors/{name}/config``, the name put in."""
+    """Return the body of ``PUT /connectors/{name}/config`` with the connector's name in it.
+
+    Raises UnreadableBodyError, BadRequestError, BadConfigError.
+    """
     fields = json_of(body)
     if fields is None:
         raise UnreadableBodyError("The request body is empty. Send a configuration")
@@ -145,7 +150,7 @@ def read_config(name: str, body: bytes) -> dict[str, str]:
 
 
 def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
-    """Put the connector's name into its configuration. Raises BadRequestError when it names another."""
+    """Return a configuration with its connector's name. Raises BadRequestError if it holds another name."""
     included = config.get("name", name)
     if included != name:
         raise BadRequestError(
@@ -155,12 +160,12 @@ def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_patch(body: bytes) -> dict[str, str | None]:
-    """Return the settings of ``PATCH /connectors/{name}/config``, None removing one (or any such map of texts)."""
+    """Return the body of ``PATCH /connectors/{name}/config``: a map of texts, in which None removes a setting."""
     return texts_of(json_of(body))
 
 
 def config_of(fields: Any) -> dict[str, str]:
-    """Return a configuration that is a part of a body: an object of texts, numbers and switches.
+    """Return a configuration that is part of a body: an object of texts, numbers and switches.
 
     Raises UnreadableBodyError, BadConfigError.
     """
@@ -186,7 +191,7 @@ def texts_of(fields: Any) -> dict[str, str | None]:
 
 
 def _text(value: Any) -> str | None:
-    """Return a scalar as text, as Jackson coerces it; None stays None."""
+    """Return a scalar as text, as Jackson coerces it. None stays None. Raises UnreadableBodyError."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -201,7 +206,7 @@ def _text(value: Any) -> str | None:
 
 
 class _Number(str):
-    """A JSON number as it was written: a setting keeps its digits."""
+    """A JSON number with its digits as the client sent them."""
 
     __slots__ = ()
 
@@ -226,17 +231,17 @@ _DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_consta
 
 
 class JsonResponse(Response):
-    """A port's value as compact JSON, fields in their order, written as Jackson writes it."""
+    """A value as compact JSON, with its fields in their order, written as Jackson writes it."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Return the body's bytes; ``content`` is anything that json_values.as_json takes."""
+        """Return the bytes of the body. ``content`` is any value that ``json_values.as_json`` takes."""
         return encode_finite_json(as_json(content))
 
 
 class Forwarded(Exception):
-    """Control flow: another worker answered; ``response`` is what it said."""
+    """Control flow: another worker served the request, and ``response`` is its answer."""
 
     def __init__(self, response: Response) -> None:
         super().__init__("answered by another worker")
@@ -244,38 +249,44 @@ class Forwarded(Exception):
 
 
 def flag(request: Request, name: str) -> bool | None:
-    """Return a query parameter as Java's ``Boolean.valueOf`` reads it, the first of several, None when absent."""
+    """Return a query parameter as Java's ``Boolean.valueOf`` reads it, the first of several, or None without it."""
     texts = request.query_params.getlist(name)
     return texts[0].lower() == "true" if texts else None
 
 
 @dataclass(slots=True)
 class RestContext:
-    """One worker's REST side. ``peers`` None: a worker alone, nothing is forwarded."""
+    """The REST side of a worker: it submits requests to the herder and forwards them to other workers.
+
+    ``peers`` None: a worker without a group, which forwards nothing.
+    """
 
     herder: HerderApi
     version: str
     commit: str
     peers: PeerClient | None = None
     request_limit_ms: int = REQUEST_LIMIT_MS
-    history: History | None = None  # None: who asks for a change is not noted
+    history: History | None = None  # None: the client of a change is not recorded
     _forwarders: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(16, thread_name_prefix="rest-forward")
     )
     _impatient_until_s: dict[str, float] = field(default_factory=dict)  # monotonic, by what is waited for
 
     async def started(self) -> None:
-        """Wait until this worker knows the connectors: an empty list of a cold start is a wrong one. TimedOutError."""
+        """Wait until this worker has read the connectors, because a list before that would be empty.
+
+        Raises TimedOutError, or the error of the start.
+        """
         started = self.herder.started
         if not started.done():
-            waiting = asyncio.wrap_future(started)  # never cancelled: others wait for it, too
+            waiting = asyncio.wrap_future(started)  # never cancelled: other requests wait for it, too
             await asyncio.wait([waiting], timeout=self.request_limit_ms / 1000)
             if not waiting.done():
                 raise self._late()
         started.result()
 
     async def known(self, read: Callable[[], T]) -> T:
-        """Return what a read finds; before it says "not found" this worker reads the config topic to its end."""
+        """Return the result of ``read``. After a NotFoundError it reads the config topic to its end and tries again."""
         try:
             return read()
         except NotFoundError:
@@ -283,9 +294,10 @@ class RestContext:
             return read()
 
     async def settled(self, what: str, read: Callable[[], T], is_settled: Callable[[T], bool]) -> T:
-        """Return what ``known`` finds, up to half a second later where another thread is about to write it.
+        """Return the result of ``read`` once it is settled, or after half a second as it is.
 
-        A client that asks right after its request was answered wants what the request led to. ``what``: a word for it.
+        A client that reads right after its write expects the effect of the write, which another thread is about to
+        produce. ``what`` names the effect: after a wait without success, no request waits for it for two seconds.
         """
         begun_s, pause_s = time.monotonic(), SETTLED_PAUSE_S
         while True:
@@ -300,14 +312,14 @@ class RestContext:
             pause_s = min(1.5 * pause_s, SETTLED_PAUSE_MOST_S)
 
     async def answered(self, wanted: HerderRequest[T]) -> T:
-        """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""
+        """Return this worker's answer, which needs no other worker. Raises the herder's errors and TimedOutError."""
         return await self._submitted(wanted, time.monotonic() + self.request_limit_ms / 1000)
 
     async def completed(self, request: Request, wanted: HerderRequest[T], *, patient: bool = True) -> T:
-        """Return the herder's answer. Raises Forwarded when another worker gave it, else its error.
+        """Return the herder's answer. Raises Forwarded if another worker served the request, and the herder's errors.
 
-        A ``patient`` request that is impossible for the moment (there is no leader, who leads is gone or rebalances)
-        is submitted again until its time is up; Java answers 409 or 500 at once.
+        A ``patient`` request is submitted again until its time is up while the group has no leader, the leader is
+        unreachable, or it rebalances. Java answers 409 or 500 at once.
         """
         end_s = time.monotonic() + self.request_limit_ms / 1000
         caught_up, refused = False, None
@@ -337,14 +349,14 @@ class RestContext:
                 refused = refusal
                 await asyncio.sleep(ASK_AGAIN_S)
                 continue
-            # What the other worker wrote is read here too, before the client is answered.
+            # Read the other worker's write before the answer, so that the client can read it here.
             if flag(request, "forward") is None:
                 await asyncio.wrap_future(self.herder.submit(CatchUp()))
                 self.note(request, wanted, here=False)
             raise Forwarded(response)
 
     def note(self, request: Request, wanted: HerderRequest[Any], *, here: bool) -> None:
-        """Note for the history who asked for what was done; ``here`` False: another worker did it."""
+        """Record the client of a change in the history. ``here`` False: another worker made the change."""
         if self.history is not None:
             self.history.served(wanted, who(request), note_of(request), here=here)
 
@@ -360,13 +372,13 @@ class RestContext:
         return TimedOutError(f"Request timed out. {self.herder.views.health().detail}".rstrip())
 
     def _is_momentary(self, request: Request, refusal: RestError) -> bool:
-        """Return whether the same request may succeed soon. A forwarded one is repeated where it came in."""
+        """Return whether the request may succeed soon. The first worker repeats a forwarded request."""
         if flag(request, "forward") is not None or self.peers is None:
             return False
         return refusal.code == UnreachableError.code or (refusal.status == 409 and str(refusal) in MOMENTARY)
 
     def close(self) -> None:
-        """Stop forwarding; requests under way end with an error."""
+        """Stop forwarding. Requests that are being forwarded end with an error."""
         self._forwarders.shutdown(wait=False, cancel_futures=True)
 
     async def _forward(self, request: Request, url: str | None, end_s: float) -> Response:
@@ -402,7 +414,7 @@ class RestContext:
 
 
 def _as_response(answer: PeerAnswer) -> Response:
-    """Return the other worker's answer as ours. Raises RestError with its status and words."""
+    """Return the other worker's answer as this worker's. Raises RestError with its status and message."""
     if answer.status >= 400:
         raise _peer_refusal(answer)
     if not 200 <= answer.status < 300:
@@ -418,7 +430,7 @@ def _peer_refusal(answer: PeerAnswer) -> RestError:
         if answer.status == 412 and "diff" in body:
             return ConfigChangedError(str(body["message"]), [SettingChange(**change) for change in body["diff"]])
         return RestError(answer.status, str(body["message"]), code=body.get("code"))
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is no error body
+    except Exception as error:  # noqa: BLE001 - any failure means that it is not an error body
         return RestError(500, f"IO Error trying to forward REST request: no error body ({error})")
 
 
@@ -431,23 +443,7 @@ STALE = (
 )
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
 MOMENTARY = frozenset({NO_LEADER, STALE, CONFLICT})
-"""409s, ours or Java's, that a rebalance explains; the others (a name that is taken) are final."""
-
-
-class RestError(ConnectError):
-    """An answer whose status and words are settled already (a forwarded one, a signature check)."""
-
-    def __init__(self, status: int, message: str, *, code: str | None = None) -> None:
-        super().__init__(message, code=code)
-        self.status = status
-
-
-class ConfigChangedError(RestError):
-    """The configuration was changed since the client read it; ``diff``: what, secrets hidden."""
-
-    def __init__(self, message: str, diff: Sequence[SettingChange]) -> None:
-        super().__init__(412, message, code=ConfigConflictError.code)
-        self.diff = diff
+"""Messages of answers 409 that a rebalance explains, this product's or Java's. Others (a used name) are final."""
 
 
 HTTP_STATUS: dict[type[ConnectError], int] = {
@@ -486,26 +482,26 @@ NOT_FOUND_HINTS = (
     ("/tasks/", "GET /connectors/{name}/tasks lists the tasks of a connector."),
     ("/connectors", "GET /connectors lists the connectors."),
 )
-"""(what the path of the request holds, where to look)."""
+"""(part of the request's path, the hint for it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
-    """Status and body of a refusal."""
+    """The status and the body of a refusal."""
 
     status: int
     body: Error
 
 
 def status_of(error: ConnectError) -> int:
-    """Return the HTTP status of the nearest mapped ancestor, else 500."""
+    """Return the HTTP status of the nearest mapped base class, or 500."""
     if isinstance(error, RestError):
         return error.status
     return next((HTTP_STATUS[kind] for kind in type(error).__mro__ if kind in HTTP_STATUS), 500)
 
 
 def answer_of(error: ConnectError, path: str = "/connectors") -> ErrorAnswer:
-    """Return what a refusal is answered with; ``path`` is what was asked for."""
+    """Return the answer to a refusal. ``path`` is the path of the request, which decides the hint."""
     status = status_of(error)
     problems = error.problems if isinstance(error, BadConfigError) else None
     diff = tuple(error.diff) if isinstance(error, ConfigChangedError) else None
@@ -521,7 +517,7 @@ def _hint(error: ConnectError, path: str) -> str | None:
 
 
 def message_of(error: ConnectError) -> str:
-    """Return Java's words for an error."""
+    """Return the message that Java gives for an error."""
     if isinstance(error, BadConfigError):
         return invalid_config_message(error.problems)
     if isinstance(error, RebalanceInProgressError):
@@ -530,7 +526,7 @@ def message_of(error: ConnectError) -> str:
 
 
 def invalid_config_message(problems: Mapping[str, Any]) -> str:
-    """Return Java's list of everything that is wrong with a configuration."""
+    """Return Java's message about an invalid configuration: its problems, a line each."""
     lines = [line for why in problems.values() for line in why]
     return "\n".join(
         [
@@ -543,12 +539,12 @@ def invalid_config_message(problems: Mapping[str, Any]) -> str:
 
 
 def answer_of_http(status: int) -> ErrorAnswer:
-    """Return the answer of the HTTP layer itself (no such path, wrong method), in JAX-RS's words."""
+    """Return the answer of the HTTP layer (unknown path, wrong method), in JAX-RS's words."""
     return ErrorAnswer(status, Error(status, f"HTTP {status} {HTTPStatus(status).phrase}"))
 
 
 def answer_of_unexpected(error: Exception) -> ErrorAnswer:
-    """Return the answer to an unforeseen failure; its trace goes to the log, not over the wire."""
+    """Return the answer to an unforeseen failure. Its trace goes to the log only."""
     return ErrorAnswer(500, Error(500, str(error) or type(error).__name__, ConnectError.code))
 
 
@@ -561,7 +557,7 @@ def answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def hung_up(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # no one reads it
+        return Response(status_code=400)  # the client is gone
 
     @app.exception_handler(Forwarded)
     async def forwarded(_: Request, answer: Forwarded) -> Response:
@@ -582,7 +578,7 @@ def answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def no_such_parameter(_: Request, __: RequestValidationError) -> Response:
-        return _json(answer_of_http(404))  # JAX-RS: a path parameter of the wrong type is no path
+        return _json(answer_of_http(404))  # JAX-RS: no path matches a parameter of the wrong type
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> Response:
@@ -590,7 +586,7 @@ def answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 def _methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
-    """Return what the path may be asked for; a route knows only its own methods."""
+    """Return the methods that a path has in all routes; each route knows only its own."""
     methods: set[str] = set()
     for route in routes:
         if route.matches(request.scope)[0] is not Match.NONE:
