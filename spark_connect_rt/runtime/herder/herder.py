@@ -196,6 +196,8 @@ class DistributedHerder:
             if self._will_run(request):
                 self._get_ready(request.name, StoredConfig(request.config))
             checked = checked_config(self._deps, request.name, request.config)
+            if isinstance(request, CreateConnector):
+                return self._loop.creates.submit(replace(request, config=checked))
             return self._loop.submit(replace(request, config=checked))
 
         return self._beside(check_and_queue)

@@ -323,8 +323,7 @@ class FenceZombies(Request[None]):
 
 ConfigRequest = CreateConnector | PutConfig
 TickRequest = (
-    CreateConnector
-    | PutConfig
+    PutConfig
     | DeleteConnector
     | SetTargetState
     | NoteRestore
@@ -336,10 +335,18 @@ TickRequest = (
     | FenceZombies
     | SetGroupLoggerLevel
 )
-"""Requests that the tick thread serves."""
+"""Requests that ``requests.connector_requests`` serves on the tick thread."""
 
 HerderRequest = (
-    TickRequest | CatchUp | DescribePlugin | ValidateConfig | SetLoggerLevel | ResetTopics | ReadOffsets | PatchConfig
+    TickRequest
+    | CreateConnector
+    | CatchUp
+    | DescribePlugin
+    | ValidateConfig
+    | SetLoggerLevel
+    | ResetTopics
+    | ReadOffsets
+    | PatchConfig
 )
 
 

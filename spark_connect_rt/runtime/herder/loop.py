@@ -29,7 +29,6 @@ from spark_connect_rt.runtime.herder.requests.create_connector import (
     TOGETHER,
     CreateConnectors,
     PendingChanges,
-    queued_as,
 )
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
@@ -221,7 +220,7 @@ class HerderLoop:
 
     def submit(self, request: TickRequest) -> Future[Any]:
         """Queue a request of the herder's port. Any thread."""
-        return self.add(queued_as(request), lambda: self.actions.serve(request), not _any_worker_serves(request))
+        return self.add(type(request).__name__, lambda: self.actions.serve(request), not _any_worker_serves(request))
 
     def add_fencing(self, name: str) -> Future[None]:
         """Queue a fencing round of a connector. Any thread."""

@@ -21,7 +21,6 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.health import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.herder_requests import (
-    CreateConnector,
     DeleteConnector,
     FenceZombies,
     ModifyOffsets,
@@ -80,8 +79,6 @@ class ConnectorRequests:
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""
         match request:
-            case CreateConnector():
-                return self._creates.create(request)
             case PutConfig(name, config, expected):
                 return self._put_config(name, config, expected)
             case DeleteConnector(name):

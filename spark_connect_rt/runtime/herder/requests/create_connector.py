@@ -32,7 +32,7 @@ from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, Connect
 from spark_connect_rt.group.peers import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, TickRequest
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, TopicCalls
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
@@ -67,14 +67,12 @@ AddRequest = Callable[[str, Callable[[], Future[ConfigWritten]]], Future[ConfigW
 # ---- The request ----
 
 
-def queued_as(request: TickRequest) -> str:
+def queued_as(request: CreateConnector) -> str:
     """Return the name of a request in the queue. Requests named TOGETHER may share a write.
 
     A large configuration has another name and is written alone: if a broker refuses it, no other creation fails.
     """
-    if isinstance(request, CreateConnector) and _characters(request.config) > LARGE_CHARACTERS:
-        return f"{TOGETHER} (large)"
-    return type(request).__name__
+    return f"{TOGETHER} (large)" if _characters(request.config) > LARGE_CHARACTERS else TOGETHER
 
 
 def _characters(config: Mapping[str, str]) -> int:
@@ -82,7 +80,7 @@ def _characters(config: Mapping[str, str]) -> int:
 
 
 class CreateConnectors:
-    """Creates connectors; ``create`` and ``refuse_under_way`` are called on the tick thread."""
+    """Creates connectors. ``submit`` may be called on any thread, the other methods on the tick thread."""
 
     def __init__(
         self,
@@ -108,8 +106,12 @@ class CreateConnectors:
         self._under_way: set[str] = set()
         self.batch = BatchedCreates(deps, calls, views.connector_info, topic.not_written)
 
+    def submit(self, request: CreateConnector) -> Future[ConfigWritten]:
+        """Queue a request with a valid configuration for ``create``, and return its future answer. Any thread."""
+        return self._add(queued_as(request), lambda: self.create(request))
+
     def create(self, request: CreateConnector) -> Future[ConfigWritten]:
-        """Create a connector, and return its future answer.
+        """Create a connector once the request has its turn, and return its future answer.
 
         Raises NotLeaderError and AlreadyExistsError. With ``initial_offsets`` the Future raises BadRequestError (they
         are invalid) and ConnectError (the connector or Kafka refuses them).
