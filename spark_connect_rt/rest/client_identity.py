@@ -1,4 +1,4 @@
-"""Who asked: the client behind a request, as history, logs of changes and installs name it.
+"""The client of a request, as the history, the logs of changes and installs name it.
 
 A forwarded request carries the address of its first client. If the group signs its internal requests, the address is
 signed with the group's key. If it does not, a client that reaches the API can claim another address, as it can send any

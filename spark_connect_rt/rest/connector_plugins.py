@@ -1,4 +1,4 @@
-"""``/connector-plugins`` (Java ``ConnectorPluginsResource``)."""
+"""``/connector-plugins``: lists plug-ins and validates configurations (Java ``ConnectorPluginsResource``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.requests import JsonResponse, RestContext, json_of, read_json, texts_of
 from spark_connect_rt.runtime.herder.herder_requests import ConfigInfos, DescribePlugin, ValidateConfig
 
-# What plug-ins declare and what validations find, as JSON shows it (Java ``ConfigKeyInfo``, ``ConfigInfos``).
+# Declarations of plug-ins and findings of validations as JSON (Java ``ConfigKeyInfo``, ``ConfigInfos``).
 #
 # Owns: names and order of fields; every value is shown as text.
 
@@ -187,13 +187,13 @@ def _plain(name: str) -> str:
     return name.removesuffix(_SUFFIX) or name
 
 
-# ``/admin/connector-plugins``: Java's validation with what a form needs besides (ours).
+# ``/admin/connector-plugins``: Java's validation with additions for a form (not in Java).
 #
 # Java's answer does not name the values of a setting with a closed set; its own must stay as it is.
 
 
 def add_routes(routes: APIRouter, context: RestContext) -> None:
-    """Add the route."""
+    """Add the route of the validation for forms."""
 
     @routes.put("/admin/connector-plugins/{plugin}/config/validate")
     async def validate(request: Request, plugin: PluginName) -> Response:

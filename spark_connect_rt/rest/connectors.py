@@ -100,7 +100,7 @@ class ExpandedList:
         after: dict[str, tuple[object, bytes]] = {}
         for name in names:
             try:
-                mark = self._views.connector_mark(name)  # first: what changes meanwhile is made again the next time
+                mark = self._views.connector_mark(name)  # first: a change in the meantime is noticed the next time
                 kept = before.get(name)
                 after[name] = kept if kept is not None and kept[0] == mark else (mark, self._member(name, known))
             except NotFoundError:

@@ -1,6 +1,6 @@
 """The herder's loop: one thread, the ordered steps, start and stop.
 
-Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
+It owns the order of the steps and the life of everything the worker runs. Each step decides in its own module.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class HerderLoop:
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
-        # When a tick went well; when it was in the group; when it was in contact with the coordinator.
+        # The time of the last good tick, of the last membership, and of the last contact with the coordinator.
         self._last_tick_ms = self._member_ms = self._contact_ms = deps.clock.monotonic_ms()
         self._stop_by_ms = 0
         self._joined = False
@@ -199,7 +199,7 @@ class HerderLoop:
         return self._state.view
 
     def start(self) -> None:
-        """Start the thread; returns at once, ``started`` tells how it went."""
+        """Start the thread and return at once. ``started`` reports the outcome."""
         self._thread = self._deps.threads.start(f"herder-{self._deps.settings.worker_id}", self._run)
 
     def stop(self, timeout_s: float) -> bool:

@@ -286,7 +286,7 @@ class TopicCalls:
             return Verdict(f"{under_way.what} is under way") if now_ms >= said_ms else Verdict("", said_ms)
         self._under_way = None
         under_way.done(under_way.error, now_ms)
-        return NOTHING  # what the outcome made possible is for later steps, in this very tick
+        return NOTHING  # later steps of this tick act on the outcome
 
     def close(self) -> None:
         """End the thread, and answer ShuttingDownError to a call that has not ended. On the tick thread."""

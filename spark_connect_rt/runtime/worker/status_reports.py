@@ -1,7 +1,7 @@
 """Statuses of this worker's connectors and tasks on their way to the status topic.
 
-RUNNING, PAUSED, STOPPED and RESTARTING are put; UNASSIGNED and FAILED are put safely, so that a late word of this
-worker never covers what a newer owner said.
+RUNNING, PAUSED, STOPPED and RESTARTING are put. UNASSIGNED and FAILED are put safely, so that a late report of this
+worker never replaces the status of a newer owner.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StatusReports:
         self._clock = clock
         self._topic_tracking = topic_tracking
         self._record_event = record_event
-        self._last: dict[str | ConnectorTaskId, tuple[State, str | None]] = {}  # what was reported, and its trace
+        self._last: dict[str | ConnectorTaskId, tuple[State, str | None]] = {}  # the last report and its trace
 
     def of_connector(self, name: str) -> ReportStatus:
         """Return the reporter of one connector; None as state removes its status and its topics."""
@@ -84,7 +84,7 @@ class StatusReports:
     def of_task(self, task: ConnectorTaskId, its_version: str | None = None) -> ReportStatus:
         """Return the reporter of one task; None as state removes its status.
 
-        A task that says nothing of its version has its connector's (``its_version``).
+        A task that reports no version has its connector's (``its_version``).
         """
 
         def report(
@@ -114,7 +114,7 @@ class StatusReports:
             self._quietly(lambda: self._store.put_topic(task.connector, topic, task.task))
 
     def _note_change(self, item: str | ConnectorTaskId, state: State | None, trace: str | None) -> None:
-        """Have a change shown in the group's story; the same state with other notes is none."""
+        """Record a change in the event log. The same state with other notes is not a change."""
         if state is None:
             self._last.pop(item, None)
             return

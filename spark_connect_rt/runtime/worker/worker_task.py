@@ -110,7 +110,7 @@ PutTopic = Callable[[ConnectorTaskId, str], None]
 
 @dataclass(frozen=True, slots=True)
 class TaskServices:
-    """What a task uses of its worker."""
+    """The services of its worker that a task uses."""
 
     clock: Clock
     runner: TaskRunner
@@ -152,7 +152,7 @@ class WorkerTask:
 
     @property
     def id(self) -> ConnectorTaskId:
-        """Return the task's id."""
+        """Return the connector's name and the task's number."""
         return self.launch.task
 
     @property
@@ -179,7 +179,7 @@ class WorkerTask:
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What the last status says beyond Java's."""
+        """The notes of the last status, which Java does not have."""
         return self._notes
 
     def metrics(self) -> list[MetricValue]:
@@ -205,7 +205,7 @@ class WorkerTask:
     def movement(self) -> Movement | None:
         """Return what is known of how it moves; None: it is neither RUNNING nor known to wait for an executor."""
         now_ms = self._services.clock.monotonic_ms()
-        membership = self.membership  # asked before the lock: it has one of its own
+        membership = self.membership  # asked before the lock: it has its own
         behind = membership is not None and membership.behind
         with self._lock:
             if self._life is Life.ALIVE and self._unhosted_since_ms is not None:
@@ -233,7 +233,7 @@ class WorkerTask:
 
     def progress(self) -> TaskProgress:
         """Return what it moved, for the console."""
-        lag = self.membership.lag if self.membership else None  # asked before the lock: it has one of its own
+        lag = self.membership.lag if self.membership else None  # asked before the lock: it has its own
         with self._lock:
             return TaskProgress(
                 task=self.id,
@@ -258,7 +258,7 @@ class WorkerTask:
         """Hand the run to the engine; one that does not take it has failed the task."""
         try:
             self._services.runner.do(Start(self.launch))
-        except Exception:  # noqa: BLE001 - whatever the engine says is the task's status, not the tick's end
+        except Exception:  # noqa: BLE001 - the engine's error becomes the task's status and must not end the tick
             self.on_event(TaskFailed(self.id, self.launch.run, traceback.format_exc()))
             self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
 
@@ -286,7 +286,7 @@ class WorkerTask:
             if self._life not in (Life.ALIVE, Life.STOPPING):
                 return
             self._stands(life=Life.STOPPING)
-        # I7: what it still writes cannot be committed, so there is nothing to drain for.
+        # I7: its further writes cannot be committed, so there is no reason to drain.
         self._services.runner.do(Stop(self.id, 0))
 
     def fail(self, trace: str) -> None:

@@ -1,8 +1,8 @@
-"""What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
+"""The effect of each request on the tick thread (Java ``DistributedHerder``'s request bodies).
 
-Every method decides who must serve (group.peers), has the config topic written beside the tick, and
-answers from what was read back. The order of effects is that of Java's request bodies:
-clients see it in what the topics hold when a request is cut short.
+Every method checks that this worker must serve the request (``group.peers``), writes the config topic on another
+thread, and answers from the record that was read back. The order of effects is Java's, because clients see it in the
+topics when a request is interrupted. ``create_connector`` creates connectors, ``offset_requests`` changes offsets.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class ConnectorRequests:
-    """All on the tick thread."""
+    """Requests about connectors and tasks. All methods are called on the tick thread."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ConnectorRequests:
         self._begun = begun
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
-        """Return the answer or a Future of it; raise the error that is the answer."""
+        """Return the answer or a Future of it. Raises the error that the client gets."""
         match request:
             case PutConfig(name, config, expected):
                 return self._put_config(name, config, expected)
@@ -109,15 +109,15 @@ class ConnectorRequests:
                 assert_never(request)
 
     def _swap_tasks(self, swaps: tuple[Swap, ...]) -> None:
-        """Ask for the round that revokes what changes places; the next one gives it out."""
+        """Rejoin for a round that revokes the tasks. The next round assigns them to their new workers."""
         self._require_leader("swap tasks")
         if not self._state.resolved:
-            return  # a rebalance is under way, and what was seen is over
+            return  # a rebalance is in progress, so the load that led to the swap has changed
         self._state.swaps = swaps
         self._state.rejoin_because = f"{len(swaps)} tasks change places with others by load"
 
     def _put_config(self, name: str, config: Mapping[str, str], expected: int | None) -> Future[ConfigWritten]:
-        """Create or replace."""
+        """Create a connector or replace its configuration."""
         self._require_leader(f"configure connector {name}")
         self.require_version(name, expected)
         created = not self._store.snapshot().contains(name)
@@ -125,27 +125,27 @@ class ConnectorRequests:
         return self._unchanged(name, config) or self._write_config(name, config, None, created)
 
     def config_to_patch(self, name: str, expected: int | None = None) -> Mapping[str, str]:
-        """Return the raw configuration that a patch applies to; the leader's, as it decides."""
+        """Return the raw configuration that a patch applies to. Raises NotLeaderError, NotFoundError."""
         self._require_leader(f"patch connector {name}")
         self._require_known(name, f"Connector {name} not found")
         self.require_version(name, expected)
         return self._views.connector_config(name).written()
 
     def require_version(self, name: str, expected: int | None) -> None:
-        """Raise ConfigConflictError unless the configuration is still the one that the request is about."""
+        """Raise ConfigConflictError unless the configuration is still of the version ``expected``, if it is given."""
         if expected is not None and self._store.snapshot().configured_at.get(name) != expected:
             raise ConfigConflictError(f"The configuration of connector {name} was changed in the meantime")
 
     def replace_config(
         self, name: str, before: Mapping[str, str], config: Mapping[str, str]
     ) -> Future[ConfigWritten] | None:
-        """Replace the configuration if it still is ``before``; None: it changed since, patch that one."""
+        """Replace the configuration if it still is ``before``. None: it changed, so patch the new one."""
         if self.config_to_patch(name) != before:
             return None
         return self._unchanged(name, config) or self._write_config(name, config, None, created=False)
 
     def _unchanged(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten] | None:
-        """Return the answer to a configuration that is stored already, None when it has to be written.
+        """Return the answer to a configuration that is stored already, or None if it must be written.
 
         Only the leader writes configurations, so its snapshot is up to date. Java writes the same record once more,
         which puts it behind the task set (``ClusterConfigState.overtaken``) and restarts the Connector instance: one
@@ -159,34 +159,34 @@ class ConnectorRequests:
         return answered(lambda: ConfigWritten(False, replace(self._views.connector_info(name), config=dict(config))))
 
     def _delete(self, name: str) -> Future[None]:
-        """Tombstone it; tasks stop in the rebalance that follows."""
+        """Delete a connector by a tombstone. Its tasks stop in the rebalance that follows."""
         self._require_leader(f"delete connector {name}")
         self._require_known(name, f"Connector {name} not found")
         stage = f"removing the config for connector {name} from the config topic"
         return self._topic.write(stage, lambda: self._store.remove_connector_config(name), _nothing)
 
     def _set_target_state(self, name: str, target: TargetState) -> Future[None]:
-        """Pause or resume; any worker may."""
+        """Pause or resume a connector. Any worker may."""
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing the {target.value} target state for connector {name} to the config topic"
         return self._topic.write(stage, lambda: self._store.put_target_state(name, target), _nothing)
 
     def _note_restore(self, name: str, target: TargetState) -> Future[None]:
-        """Say what is wanted of a connector once its offsets are changed; any worker may."""
+        """Record the target state that a connector gets back after a change of its offsets. Any worker may."""
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing to the config topic that connector {name} is stopped for a change of its offsets"
         return self._topic.write(stage, lambda: self._store.put_pending(name, self._begun(target=target)), _nothing)
 
     def _set_logger_level(self, namespace: str, level: str) -> Future[None]:
-        """Have every worker set a level; any worker may."""
+        """Write a logger level for every worker of the group. Any worker may."""
         stage = f"writing level {level} of logger {namespace} to the config topic"
         return self._topic.write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
 
     def _stop_connector(self, name: str) -> Future[None]:
-        """Write an empty task set and STOPPED."""
+        """Write an empty task set and the target state STOPPED."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
-        if self._is_stopped(name):  # by what is read here; any worker may have written since that it is resumed
+        if self._is_stopped(name):  # as read here; any worker may have resumed it since
             return self._topic.read(lambda: None if self._is_stopped(name) else self._stop_connector(name))
         stage = f"writing the STOPPED target stage for connector {name} to the config topic"
         return self._topic.write(stage, lambda: self._store.put_stopped(name), _nothing)
@@ -197,7 +197,7 @@ class ConnectorRequests:
         return is_over and name not in snapshot.pending
 
     def _restart_connector(self, name: str) -> Future[None]:
-        """Restart the Connector instance alone; answered once the new one runs."""
+        """Restart the Connector instance alone. The answer comes once the new one runs."""
         self._require_known(name, f"Unknown connector: {name}")
         held = self._state.held
         owned = held is not None and name in held.connectors
@@ -206,7 +206,7 @@ class ConnectorRequests:
         return self._restart_item(name)
 
     def _restart_task(self, task: ConnectorTaskId) -> Future[None]:
-        """Restart one task; answered once the new run is handed to the engine."""
+        """Restart a task. The answer comes once the engine has the new run."""
         snapshot = self._store.snapshot()
         self._require_known(task.connector, f"Unknown connector: {task.connector}")
         if task not in snapshot.tasks(task.connector):
@@ -233,7 +233,7 @@ class ConnectorRequests:
         )
 
     def _put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None] | None:
-        """Write a follower's generated set, unless it is what is stored already."""
+        """Write the task set that a follower generated, unless the same set is stored already."""
         self._require_leader(f"write task configs of {name}")
         self._require_known(name, f"Connector {name} not found")
         snapshot = self._store.snapshot()
@@ -245,7 +245,7 @@ class ConnectorRequests:
         return self._topic.write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
 
     def _fence(self, name: str) -> Future[None]:
-        """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
+        """Fence older producers of a source connector's tasks, if there may be any (KIP-618)."""
         require_leader(self._state.standing, f"fence connector {name}")
         self._require_known(name, f"Connector {name} not found")
         if self._views.connector_type(name) != "source":

@@ -366,7 +366,7 @@ class PendingChanges:
     """The step ``end interrupted changes``: finishes or undoes a change of two writes whose worker died between them.
 
     A creation with offsets is undone: the old offsets of the name are put back. A connector that was stopped to change
-    its offsets gets its target state back. A worker ends the changes of its own earlier process, and the leader those
+    its offsets gets its target state back. A worker ends the changes of its earlier process, and the leader those
     of workers that left the group.
     """
 
@@ -431,7 +431,7 @@ class PendingChanges:
             failure: Exception | None = None
             try:
                 self._put_back(name, change)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+            except Exception as error:  # noqa: BLE001 - after any error it is tried again
                 failure = error
                 if now_ms - self._since_ms.get(name, now_ms) > GIVEN_UP_MS:
                     self._give_up(name, error)

@@ -40,16 +40,15 @@ from spark_connect_rt.topics.config_state import (
     TaskConfigsUpdated,
 )
 
-# What the config topic says, for the group's event log: every worker reads it, so each event has the record's offset.
-#
-# Owns the words. Values of settings are not in them.
+# Records of the config topic as events of the group's event log. Every worker reads them, so each event has the offset
+# of its record. Values of settings are left out.
 
 
 _REQUESTS = {TargetState.STARTED: "start", TargetState.PAUSED: "pause", TargetState.STOPPED: "stop"}
 
 
 def record_config_event(record: RecordEvent, event: object, snapshot: ClusterConfigState) -> None:
-    """Record one event of the config topic's reader; what says nothing to a user is left out."""
+    """Record an event of the config topic's reader, unless it means nothing to a user."""
     match event:
         case ConnectorConfigUpdated(name, at, created, changed):
             verb = "created" if created else "reconfigured"
