@@ -200,7 +200,7 @@ def _add_offsets(routes: APIRouter, context: RestContext) -> None:
 def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
-        """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ..., "initial_offsets": [...]}``."""
+        """Create a connector and return it: ``{"name": ..., "config": {...}}``, ``initial_state``, ``initial_offsets``."""
         wanted = await read_json(request, lambda body: with_initial_offsets(read_create(body), body))
         return _written(request, await context.completed(request, wanted))
 
@@ -235,7 +235,7 @@ def _add_steering(routes: APIRouter, context: RestContext) -> None:
 
     @routes.put("/connectors/{connector}/resume", status_code=202)
     async def resume(request: Request, connector: ConnectorName) -> Response:
-        """Go on after a pause or a stop."""
+        """Resume a connector after a pause or a stop."""
         await context.completed(request, SetTargetState(decoded(connector), TargetState.STARTED))
         return Response(status_code=202)
 

@@ -54,7 +54,7 @@ def router(context: RestContext, reads: GroupReads | None = None, *, open_reads:
 
     @routes.put("/connectors/{connector}/fence", status_code=204)
     async def fence(request: Request, connector: ConnectorName) -> Response:
-        """Shut out older producers of a connector's tasks."""
+        """Fence older producers of a connector's tasks (KIP-618)."""
         check_signed(herder.views.internal_key(), request)
         check_signature(herder.views.internal_key(), request, await request.body())
         await context.completed(request, FenceZombies(decoded(connector)), patient=False)
