@@ -109,7 +109,7 @@ def _add_looking(cli: typer.Typer) -> None:
         output: Form = Output.TABLE,
     ) -> int:
         """Print the last log lines of a connector's tasks, from driver and executors."""
-        from spark_connect_rt.operations.events import commands as following
+        from spark_connect_rt.operations.events import actions as following
 
         return following.logs(session, name, tail, level, follow, output)
 
@@ -126,7 +126,7 @@ def _add_looking(cli: typer.Typer) -> None:
     ) -> int:
         """Print the events of the group: rebalances, failures, restarts, changes."""
         from spark_connect_rt.cli.tables import since_ms
-        from spark_connect_rt.operations.events import commands as following
+        from spark_connect_rt.operations.events import actions as following
 
         begin = since_ms(since, session.around.now_ms())
         return following.events(session, name, kinds or [], begin, limit, follow, output)
@@ -137,7 +137,7 @@ def _add_looking(cli: typer.Typer) -> None:
         session: Session, search: Search = "", sort: Sort = "", interval: Interval = 2.0, once: Once = False
     ) -> int:
         """Show the connectors on a live screen, failing ones first. Ctrl-C ends it."""
-        from spark_connect_rt.operations.overview.commands import top as live
+        from spark_connect_rt.operations.overview.actions import top as live
 
         return live(session, search, sort, interval, once)
 
@@ -158,7 +158,7 @@ def _add_trying(cli: typer.Typer) -> None:
     ) -> int:
         """Show a connector's records as read, after each transformation, and as bytes. Changes nothing."""
         from spark_connect_rt.errors import BadRequestError
-        from spark_connect_rt.operations.preview import commands as previewing
+        from spark_connect_rt.operations.preview import actions as previewing
 
         if (word is None) == (file is None):
             raise BadRequestError("preview NAME, or preview -f FILE")
@@ -170,7 +170,7 @@ def _add_trying(cli: typer.Typer) -> None:
     def check(session: Session, word: CheckFile = None, file: File = None, output: Form = Output.TABLE) -> int:
         """Check a connector's hosts, credentials and topics before it is created. Exit code 1: a problem."""
         from spark_connect_rt.errors import BadRequestError
-        from spark_connect_rt.operations.preview import commands as previewing
+        from spark_connect_rt.operations.preview import actions as previewing
 
         if (word is None) == (file is None):
             raise BadRequestError("check -f FILE")
@@ -200,7 +200,7 @@ def _add_past(cli: typer.Typer) -> None:
         session: Session, name: Name, number: Number, secrets: Secrets = None, dry_run: DryRun = False, yes: Yes = False
     ) -> int:
         """Restore a configuration to what it was after change A; the difference is shown first."""
-        from spark_connect_rt.operations.history import commands as past
+        from spark_connect_rt.operations.history import actions as past
 
         return past.rollback(session, name, number, secrets or [], past.RollbackOptions(dry_run, yes))
 

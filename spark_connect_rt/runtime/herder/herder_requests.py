@@ -1,7 +1,7 @@
 """Requests to a herder as values; ``HerderApi.submit`` takes any of them and returns the answer to come.
 
 Each class names a request, the type of its answer (``Request[answer]``) and its errors. Messages are Java's.
-*Leader*: other workers answer NotLeaderError. *Owner*: others also answer NotAssignedError. *Any*: all workers serve it.
+*Leader*: other workers answer NotLeaderError. *Owner*: others also answer NotAssignedError. *Any*: every worker may.
 """
 
 from __future__ import annotations
