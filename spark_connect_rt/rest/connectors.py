@@ -200,7 +200,7 @@ def _add_offsets(routes: APIRouter, context: RestContext) -> None:
 def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
-        """Create a connector from its name and configuration, with ``initial_state`` and ``initial_offsets`` if given."""
+        """Create a connector: ``name``, ``config``, and if given ``initial_state`` and ``initial_offsets``."""
         wanted = await read_json(request, lambda body: with_initial_offsets(read_create(body), body))
         return _written(request, await context.completed(request, wanted))
 

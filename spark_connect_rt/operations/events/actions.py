@@ -1,4 +1,4 @@
-"""``connectrt events`` and ``logs``: what was, and with ``--follow`` what comes."""
+"""``connectrt events`` and ``logs``: past events and log lines, and with ``--follow`` also new ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def events(
     follow: bool,
     output: Output,
 ) -> int:
-    """Write the group's story, oldest first."""
+    """Print the group's events, the oldest first."""
     found = session.ask(management_calls.events(kind=kinds, connector=name or "", since_ms=since_ms, limit=limit))
     session.note_unanswered(found)
     ordered = sorted(found["events"], key=lambda event: event["at_ms"])
@@ -44,7 +44,7 @@ def events(
 
 
 def logs(session: Session, word: str, tail: int, level: str, follow: bool, output: Output) -> int:
-    """Write the last log lines of a connector (all its tasks), or of one task: NAME/0."""
+    """Print the last log lines of a connector (all its tasks), or of one task: NAME/0."""
     name, slash, number = word.rpartition("/")
     name, task = (name, int(number)) if slash and name and number.isdigit() else (word, None)
     show = _log_line(task is None) if output in (Output.TABLE, Output.WIDE) else _show_json
@@ -58,7 +58,7 @@ def logs(session: Session, word: str, tail: int, level: str, follow: bool, outpu
 
 
 def _follow(session: Session, call: Call[Any], last: str, show: Show) -> NoReturn:
-    """Show what a stream brings, until Ctrl-C; one that breaks off is asked for again behind its last event."""
+    """Print the events of a stream until Ctrl-C. A stream that ends is opened again behind its last event."""
     away = False
     while True:
         session.terminal.out.flush()

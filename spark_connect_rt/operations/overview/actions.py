@@ -1,4 +1,4 @@
-"""``connectrt top``: the cluster on a screen that is kept up to date; what is wrong stands first."""
+"""``connectrt top``: the cluster on a live screen, with failures at the top."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Screen = tuple[str, list[Mapping[str, Any]]]
 
 
 def top(session: Session, search: str, sort: str, every_s: float, once: bool) -> int:
-    """Draw until Ctrl-C; where nobody looks, or with ``once``, write what is there now and end."""
+    """Draw until Ctrl-C. Without a terminal, or with ``once``, print the screen once and end."""
     if once or not session.terminal.is_interactive():
         head, rows = _looked(session, search, sort, MOST_ROWS)
         table, styled = Table(_COLUMNS, False), session.terminal.styled

@@ -1,4 +1,4 @@
-"""``connectrt preview`` and ``check``: what a connector would do, before it does it."""
+"""``connectrt preview`` and ``check``: the effects of a connector before it runs."""
 
 from __future__ import annotations
 
