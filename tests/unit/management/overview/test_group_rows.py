@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.operations.overview.group_overview import GroupRows, row_json
 from spark_connect_rt.operations.overview.model import ConnectorRow
-from spark_connect_rt.operations.overview.rows import GroupRows, row_json
 from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.peers import GroupWorker, Serve, WorkerAnswer
