@@ -1,4 +1,4 @@
-"""POST /connectors on the leader: from the checked request to its answer, and the end of a creation that a crash cut.
+"""POST /connectors on the leader: from the checked request to its answer, and the end of an interrupted creation.
 
 It reads in the order in which things happen. ``herder.validation`` has validated the configuration before the request
 entered the queue. The tick refuses a name that is taken. A connector with ``initial_offsets`` (KIP-995) gets its
@@ -359,7 +359,7 @@ class BatchedCreates:
         self._calls.begin(stage, lambda: self._store.put_connector_configs(configs), done)
 
 
-# ---- A crash cut a change of two writes ----
+# ---- A crash interrupted a change of two writes ----
 
 
 class PendingChanges:
