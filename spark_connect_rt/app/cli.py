@@ -17,13 +17,18 @@ from spark_connect_rt.app.mirror.commands import add_mirror_commands
 from spark_connect_rt.app.offline.commands import add_store_commands
 from spark_connect_rt.app.settings_file import read_settings
 from spark_connect_rt.cli.context_commands import add_context_words
+from spark_connect_rt.cli.logger_commands import add_logger_commands
 from spark_connect_rt.cli.reading_options import add_reading_words
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 from spark_connect_rt.operations.connectors.change_commands import add_changing_words
-from spark_connect_rt.operations.connectors.inspect_commands import add_seeing_words
+from spark_connect_rt.operations.connectors.inspect_commands import add_describe_command
 from spark_connect_rt.operations.connectors.offset_commands import FileReset, add_offset_words
 from spark_connect_rt.operations.dead_letters.commands import add_letter_words
+from spark_connect_rt.operations.events.commands import add_event_commands
+from spark_connect_rt.operations.history.commands import add_history_commands
+from spark_connect_rt.operations.overview.commands import add_overview_command
 from spark_connect_rt.operations.plugin_install.commands import add_plugin_commands
+from spark_connect_rt.operations.preview.commands import add_preview_commands
 
 # Adds the words to the command line.
 
@@ -32,7 +37,12 @@ def add_cluster_commands(cli: typer.Typer, offsets: typer.Typer, file_reset: Fil
     """Add every word that steers a cluster; ``offsets``: the group of words that is there, and its reset."""
     add_reading_words(cli)
     add_changing_words(cli)
-    add_seeing_words(cli)
+    add_describe_command(cli)
+    add_event_commands(cli)
+    add_overview_command(cli)
+    add_preview_commands(cli)
+    add_history_commands(cli)
+    add_logger_commands(cli)
     add_offset_words(offsets, file_reset)
     add_letter_words(cli)
     add_context_words(cli)

@@ -98,7 +98,7 @@ def _wait(session: Session, words: Sequence[str], condition: str, timeout: float
 
 
 def _logs(session: Session, words: Sequence[str], **given: Any) -> int:
-    from spark_connect_rt.operations.events import commands as following
+    from spark_connect_rt.operations.events import actions as following
 
     return following.logs(session, words[0], **given)
 

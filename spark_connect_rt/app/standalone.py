@@ -26,7 +26,7 @@ from spark_connect_rt.config.worker_settings import parse_standalone
 from spark_connect_rt.engine.process_plugins import providers_of
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.rest.request_body import read_create, with_initial_offsets
+from spark_connect_rt.rest.requests import read_create, with_initial_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
 from spark_connect_rt.runtime.herder.standalone import SoloMember, StandaloneHerder

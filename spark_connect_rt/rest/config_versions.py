@@ -15,8 +15,8 @@ from starlette.requests import Request
 
 from spark_connect_rt.errors import BadRequestError, ConfigConflictError, NotFoundError
 from spark_connect_rt.rest.change_history import CONFIG, ChangeQuery
-from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.error_mapping import ConfigChangedError
+from spark_connect_rt.rest.requests import RestContext
+from spark_connect_rt.rest.shapes import ConfigChangedError
 from spark_connect_rt.runtime.herder.herder_requests import CatchUp
 from spark_connect_rt.topics.config_diff import SettingChange, config_diff
 

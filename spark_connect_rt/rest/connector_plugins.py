@@ -1,4 +1,4 @@
-"""``/connector-plugins`` (Java ``ConnectorPluginsResource``)."""
+"""``/connector-plugins``: lists plug-ins and validates configurations (Java ``ConnectorPluginsResource``)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from spark_connect_rt.base.json_text import JsonShape
 from spark_connect_rt.config.config_def import ConfigKey, ConfigValue, parse_value, text_of
 from spark_connect_rt.config.validators import choices_of
 from spark_connect_rt.errors import BadRequestError
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.json_bodies import UnreadableBodyError
 from spark_connect_rt.rest.paths import decoded
-from spark_connect_rt.rest.request_body import read_settings
-from spark_connect_rt.rest.shared_answers import read_json
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, json_of, read_json, texts_of
 from spark_connect_rt.runtime.herder.herder_requests import ConfigInfos, DescribePlugin, ValidateConfig
 
-# What plug-ins declare and what validations find, as JSON shows it (Java ``ConfigKeyInfo``, ``ConfigInfos``).
+# Declarations of plug-ins and findings of validations as JSON (Java ``ConfigKeyInfo``, ``ConfigInfos``).
 #
 # Owns: names and order of fields; every value is shown as text.
 
@@ -176,17 +175,25 @@ async def validation(context: RestContext, request: Request, plugin: str) -> Con
     return infos
 
 
+def read_settings(body: bytes) -> dict[str, str | None]:
+    """Return the configuration of ``PUT /connector-plugins/{plugin}/config/validate``, nulls among it."""
+    fields = json_of(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty. Send a configuration")
+    return texts_of(fields)
+
+
 def _plain(name: str) -> str:
     return name.removesuffix(_SUFFIX) or name
 
 
-# ``/admin/connector-plugins``: Java's validation with what a form needs besides (ours).
+# ``/admin/connector-plugins``: Java's validation with additions for a form (not in Java).
 #
 # Java's answer does not name the values of a setting with a closed set; its own must stay as it is.
 
 
 def add_routes(routes: APIRouter, context: RestContext) -> None:
-    """Add the route."""
+    """Add the route of the validation for forms."""
 
     @routes.put("/admin/connector-plugins/{plugin}/config/validate")
     async def validate(request: Request, plugin: PluginName) -> Response:

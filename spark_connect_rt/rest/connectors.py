@@ -20,12 +20,21 @@ from spark_connect_rt.base.java_hash_order import NamesInHashOrder, in_java_hash
 from spark_connect_rt.base.json_text import encode_finite_json
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.rest.config_versions import etag, expected_version
-from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
+from spark_connect_rt.rest.json_bodies import read_offsets
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
-from spark_connect_rt.rest.request_body import read_config, read_create, read_offsets, read_patch, with_initial_offsets
+from spark_connect_rt.rest.requests import (
+    JsonResponse,
+    RestContext,
+    flag,
+    read_config,
+    read_create,
+    read_json,
+    read_patch,
+    with_initial_offsets,
+)
 from spark_connect_rt.rest.shapes import ConnectorOffsets, ExpandedConnector, Message, Topics
-from spark_connect_rt.rest.shared_answers import SharedAnswers, read_json
+from spark_connect_rt.rest.shared_answers import SharedAnswers
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.runtime.herder.herder_requests import (
     DeleteConnector,
@@ -91,7 +100,7 @@ class ExpandedList:
         after: dict[str, tuple[object, bytes]] = {}
         for name in names:
             try:
-                mark = self._views.connector_mark(name)  # first: what changes meanwhile is made again the next time
+                mark = self._views.connector_mark(name)  # first: a change in the meantime is noticed the next time
                 kept = before.get(name)
                 after[name] = kept if kept is not None and kept[0] == mark else (mark, self._member(name, known))
             except NotFoundError:
@@ -191,7 +200,7 @@ def _add_offsets(routes: APIRouter, context: RestContext) -> None:
 def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
-        """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ..., "initial_offsets": [...]}``."""
+        """Create a connector: ``name``, ``config``, and if given ``initial_state`` and ``initial_offsets``."""
         wanted = await read_json(request, lambda body: with_initial_offsets(read_create(body), body))
         return _written(request, await context.completed(request, wanted))
 
@@ -226,7 +235,7 @@ def _add_steering(routes: APIRouter, context: RestContext) -> None:
 
     @routes.put("/connectors/{connector}/resume", status_code=202)
     async def resume(request: Request, connector: ConnectorName) -> Response:
-        """Go on after a pause or a stop."""
+        """Resume a connector after a pause or a stop."""
         await context.completed(request, SetTargetState(decoded(connector), TargetState.STARTED))
         return Response(status_code=202)
 

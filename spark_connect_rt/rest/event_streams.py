@@ -16,8 +16,8 @@ from starlette.responses import StreamingResponse
 
 from spark_connect_rt.base.json_text import encode_finite_json
 from spark_connect_rt.errors import ShuttingDownError
-from spark_connect_rt.rest.error_mapping import RestError
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.rest.shapes import RestError
 
 HEARTBEAT_S = 10.0
 RETRY_MS = 2_000  # after which a browser comes back by itself

@@ -16,12 +16,11 @@ from starlette.responses import Response
 from spark_connect_rt.base.json_text import decode_json, encode_quick_json
 from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.group.peers import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, verify
-from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.error_mapping import RestError
+from spark_connect_rt.rest.json_bodies import UnreadableBodyError, wrong_type
 from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
 from spark_connect_rt.rest.peers import GroupReads
-from spark_connect_rt.rest.request_body import read_task_configs
-from spark_connect_rt.rest.shared_answers import read_json
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, json_of, read_json, settings_of
+from spark_connect_rt.rest.shapes import RestError
 from spark_connect_rt.runtime.herder.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.runtime.values import InternalKey
 
@@ -55,7 +54,7 @@ def router(context: RestContext, reads: GroupReads | None = None, *, open_reads:
 
     @routes.put("/connectors/{connector}/fence", status_code=204)
     async def fence(request: Request, connector: ConnectorName) -> Response:
-        """Shut out older producers of a connector's tasks."""
+        """Fence older producers of a connector's tasks (KIP-618)."""
         check_signed(herder.views.internal_key(), request)
         check_signature(herder.views.internal_key(), request, await request.body())
         await context.completed(request, FenceZombies(decoded(connector)), patient=False)
@@ -84,6 +83,14 @@ def _add_group_reads(routes: APIRouter, context: RestContext, reads: GroupReads,
         answer = await asyncio.to_thread(reads.answer, what, arguments)
         content = encode_quick_json({"answer": answer})
         return Response(content, media_type=JsonResponse.media_type)
+
+
+def read_task_configs(body: bytes) -> list[dict[str, str]]:
+    """Return the task configurations of the internal ``POST /connectors/{name}/tasks``."""
+    fields = json_of(body)
+    if not isinstance(fields, list):
+        raise UnreadableBodyError(wrong_type("List", fields))
+    return [settings_of(field) for field in fields]
 
 
 def check_signed(key: InternalKey, request: Request) -> None:

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from spark_connect_rt.base.loggers import LEVELS
 from spark_connect_rt.errors import BadRequestError, NotFoundError
-from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.paths import decoded, json_body
-from spark_connect_rt.rest.request_body import read_patch
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, read_patch
 from spark_connect_rt.runtime.herder.herder_requests import SetGroupLoggerLevel, SetLoggerLevel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import WorkerVersion
 
 

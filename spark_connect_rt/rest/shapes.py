@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.base.json_text import JsonShape, described, left_out, one_of
+from spark_connect_rt.errors import ConfigConflictError, ConnectError
 from spark_connect_rt.plugins.interfaces import InstalledInfo
 from spark_connect_rt.runtime.values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
 from spark_connect_rt.topics.config_diff import SettingChange
@@ -32,6 +33,22 @@ class Error(JsonShape):
     diff: tuple[SettingChange, ...] | None = field(
         default=None, metadata=left_out("What another client changed in the meantime.")
     )
+
+
+class RestError(ConnectError):
+    """A refusal whose status and message are already decided: a forwarded answer, a failed signature check."""
+
+    def __init__(self, status: int, message: str, *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+class ConfigChangedError(RestError):
+    """The configuration was changed since the client read it. ``diff`` lists the changes, with secrets hidden."""
+
+    def __init__(self, message: str, diff: Sequence[SettingChange]) -> None:
+        super().__init__(412, message, code=ConfigConflictError.code)
+        self.diff = diff
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ def test_the_check_finds_both_forms() -> None:
 # record's fault (the pipeline, python_sink.py), and whatever else is raised fails the task.
 CALLS_PLUGINS = (
     "engine/java_host/latest_config.py",
-    "runtime/herder/steps/health.py",
+    "runtime/herder/health.py",
     "runtime/worker/worker_connector.py",
     "runtime/worker/java_launches.py",
     "runtime/worker/launches.py",

@@ -30,8 +30,8 @@ from spark_connect_rt.kafka.internal_topics import admin_of, internal_topics
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.operations.history.command_history import record_offsets
+from spark_connect_rt.rest.json_bodies import read_offsets
 from spark_connect_rt.rest.peers import HttpPeerClient
-from spark_connect_rt.rest.request_body import read_offsets
 from spark_connect_rt.rest.tls import client_tls
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
 from spark_connect_rt.runtime.herder.requests.offset_change import OffsetChange

@@ -26,9 +26,9 @@ from spark_connect_rt.operations.preview.model import Previews
 from spark_connect_rt.rest import connector_plugins as config_forms
 from spark_connect_rt.rest import loggers
 from spark_connect_rt.rest.change_history import History
-from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.event_streams import EventStreams
 from spark_connect_rt.rest.peers import GroupReads
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import Operation, WorkerEvents
 
 # Puts the resources of the management API together.

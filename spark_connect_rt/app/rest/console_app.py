@@ -35,9 +35,9 @@ from spark_connect_rt.operations.logs import page as connector_logs
 from spark_connect_rt.operations.overview import group_page as group
 from spark_connect_rt.operations.overview import page as overview
 from spark_connect_rt.operations.plugin_install import page as plugins
-from spark_connect_rt.rest.error_mapping import answer_of
 from spark_connect_rt.rest.middleware import BodyLimit
 from spark_connect_rt.rest.paths import EncodedPaths
+from spark_connect_rt.rest.requests import answer_of
 
 PAGES = (
     *(overview, connector, connector_config, connector_history, connector_letters, connector_offsets, connector_logs),
@@ -134,7 +134,7 @@ def _alive(frame: PageFrame, protection: Protection) -> Any:
     async def alive(request: Request) -> Response:
         """Say that this worker lives, who else does, and the token of this process."""
         workers = frame.neighbours(request, await frame.group(request))
-        from spark_connect_rt.rest.context import JsonResponse
+        from spark_connect_rt.rest.requests import JsonResponse
 
         listed = [
             {"worker_id": worker.worker_id, "url": worker.url}

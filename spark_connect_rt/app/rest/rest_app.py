@@ -10,26 +10,22 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Depends, FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.rest import admin_api as admin
 from spark_connect_rt.app.rest import openapi as docs_page
 from spark_connect_rt.app.rest.admin_api import NOTHING, Management
 from spark_connect_rt.app.rest.openapi import describe
-from spark_connect_rt.base.java_hash_order import java_hash_order
-from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.operations.plugin_install.routes import InstallRights, ReadPlugins
 from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
-from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
-from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
 from spark_connect_rt.rest.middleware import BodyLimit, PluginExits
 from spark_connect_rt.rest.paths import EncodedPaths, speaks_json
+from spark_connect_rt.rest.requests import (
+    REQUEST_LIMIT_MS,
+    RestContext,
+    answer_errors,
+)
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
 
 _log = logging.getLogger(__name__)
@@ -92,7 +88,7 @@ def _application(routers: Sequence[APIRouter], context: RestContext, version: st
     app = FastAPI(
         docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(speaks_json)]
     )
-    app.state.internal_key = context.herder.views.internal_key  # rest/context.py
+    app.state.internal_key = context.herder.views.internal_key  # rest/client_identity.py
     for router in routers:
         app.include_router(router)
     pages = docs_page.routes()
@@ -100,54 +96,6 @@ def _application(routers: Sequence[APIRouter], context: RestContext, version: st
     app.add_middleware(BodyLimit)  # type: ignore[arg-type]
     app.add_middleware(EncodedPaths)  # type: ignore[arg-type]
     app.add_middleware(PluginExits)  # type: ignore[arg-type]
-    _answer_errors(app, [*pages, *(route for router in routers for route in router.routes)])
+    answer_errors(app, [*pages, *(route for router in routers for route in router.routes)])
     describe(app, version)
     return app
-
-
-def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    @app.exception_handler(ConnectError)
-    async def refused(request: Request, error: ConnectError) -> Response:
-        return _json(answer_of(error, request.scope["path"]))
-
-    @app.exception_handler(ClientDisconnect)
-    async def hung_up(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # no one reads it
-
-    @app.exception_handler(Forwarded)
-    async def forwarded(_: Request, answer: Forwarded) -> Response:
-        return answer.response
-
-    @app.exception_handler(HTTPException)
-    async def http_refused(request: Request, error: HTTPException) -> Response:
-        # No content type, as Java: JAX-RS found no resource that could say what it produces.
-        answer = answer_of_http(error.status_code)
-        body = JsonResponse(answer.body).body
-        if answer.status != 405:
-            return Response(body, answer.status)
-        methods = _methods(routes, request)
-        allow = {"Allow": ",".join(methods)}
-        if request.method == "OPTIONS":
-            return Response(", ".join(java_hash_order(methods)), 200, headers=allow | {"Content-Type": "text/plain"})
-        return Response(body, answer.status, headers=allow)
-
-    @app.exception_handler(RequestValidationError)
-    async def no_such_parameter(_: Request, __: RequestValidationError) -> Response:
-        return _json(answer_of_http(404))  # JAX-RS: a path parameter of the wrong type is no path
-
-    @app.exception_handler(Exception)
-    async def unexpected(_: Request, error: Exception) -> Response:
-        return _json(answer_of_unexpected(error))
-
-
-def _methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
-    """Return what the path may be asked for; a route knows only its own methods."""
-    methods: set[str] = set()
-    for route in routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= set(getattr(route, "methods", None) or ())
-    return sorted(methods | ({"HEAD", "OPTIONS"} if "GET" in methods else {"OPTIONS"}))
-
-
-def _json(answer: ErrorAnswer) -> Response:
-    return JsonResponse(answer.body, answer.status)

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from spark_connect_rt.base.json_text import JsonShape, left_out
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.checks.model import CheckReport, CheckRequest, Checks
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.json_bodies import json_object
 from spark_connect_rt.rest.paths import json_body
-from spark_connect_rt.rest.request_body import config_of, json_object
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, config_of
 from spark_connect_rt.rest.shapes import Operation
 
 

@@ -68,7 +68,7 @@ def _add_configuring(cli: typer.Typer) -> None:
             return applying.diff(session, files or [], prune_matching if prune else None)
         if files or len(words) != 3 or not (words[1].isdigit() and words[2].isdigit()):
             raise BadRequestError("diff -f FILE, or diff NAME A B with the numbers of changes (connectrt history NAME)")
-        from spark_connect_rt.operations.history import commands as past
+        from spark_connect_rt.operations.history import actions as past
 
         return past.config_diff(session, words[0], int(words[1]), int(words[2]))
 

@@ -131,7 +131,7 @@ def _add_past(offsets: typer.Typer) -> None:
     @command
     def diff(session: Session, name: Name, before: First, after: Second) -> int:
         """Compare the offsets after two changes. Exit code 6: differences."""
-        from spark_connect_rt.operations.history import commands as past
+        from spark_connect_rt.operations.history import actions as past
 
         return past.offsets_diff(session, name, before, after)
 
@@ -146,7 +146,7 @@ def _add_past(offsets: typer.Typer) -> None:
         yes: Yes = False,
     ) -> int:
         """Undo a change of offsets: stop the connector, write, start it again. Exit code 9: not safe."""
-        from spark_connect_rt.operations.history import commands as past
+        from spark_connect_rt.operations.history import actions as past
 
         return past.undo_offsets(session, name, number, past.RollbackOptions(dry_run, yes, force))
 
@@ -154,6 +154,6 @@ def _add_past(offsets: typer.Typer) -> None:
     @changing
     def goto(session: Session, name: Name, time: Time, dry_run: DryRun = False, yes: Yes = False) -> int:
         """Set the offsets to where the connector was at a time."""
-        from spark_connect_rt.operations.history import commands as past
+        from spark_connect_rt.operations.history import actions as past
 
         return past.goto(session, name, time, dry_run, yes)

@@ -27,9 +27,10 @@ from spark_connect_rt.operations.dead_letters.model import (
     ReplayList,
     WantedReplay,
 )
-from spark_connect_rt.rest.context import JsonResponse, RestContext, who
+from spark_connect_rt.rest.client_identity import who
+from spark_connect_rt.rest.json_bodies import json_object, object_field, switch_field, text_field
 from spark_connect_rt.rest.paths import decoded, json_body
-from spark_connect_rt.rest.request_body import json_object, object_field, switch_field, text_field
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000

@@ -1,104 +1,61 @@
-"""``connectrt events`` and ``logs``: what was, and with ``--follow`` what comes."""
+"""``connectrt logs`` and ``events``: log lines of tasks, and events of the group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Annotated
 
-from spark_connect_rt.cli.output import show_data
+import typer
+
+from spark_connect_rt.cli.command import command
+from spark_connect_rt.cli.options import Follow, Form, Limit, MaybeName, task_names
+from spark_connect_rt.cli.reading_options import PANEL
 from spark_connect_rt.cli.session import Session
-from spark_connect_rt.cli.tables import Output, compact, time_text
-from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.rest.client import management_calls
-from spark_connect_rt.rest.client.calls import Call
-from spark_connect_rt.rest.client.refusals import RefusedError
+from spark_connect_rt.cli.tables import Output
 
-AGAIN_S = 2.0
-_LEVELS = {"ERROR": "red", "FATAL": "red", "WARN": "yellow", "WARNING": "yellow", "DEBUG": "faint", "TRACE": "faint"}
-_KINDS = {"failure": "red", "restart": "yellow", "rebalance": "cyan", "worker": "yellow"}
-Show = Callable[[Session, Mapping[str, Any]], None]
-
-
-def events(
-    session: Session,
-    name: str | None,
-    kinds: Sequence[str],
-    since_ms: int | None,
-    limit: int,
-    follow: bool,
-    output: Output,
-) -> int:
-    """Write the group's story, oldest first."""
-    found = session.ask(management_calls.events(kind=kinds, connector=name or "", since_ms=since_ms, limit=limit))
-    session.note_unanswered(found)
-    ordered = sorted(found["events"], key=lambda event: event["at_ms"])
-    last = ordered[-1]["id"] if ordered else ""
-    show = _show_event if output in (Output.TABLE, Output.WIDE) else _show_json
-    if not follow and show_data(session, ordered, output):
-        return 0
-    for event in ordered:
-        show(session, event)
-    if follow:
-        _follow(session, management_calls.events_stream(kind=kinds, connector=name or ""), str(last), show)
-    return 0
+Logged = Annotated[
+    str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or a task NAME/0.", autocompletion=task_names)
+]
+Tail = Annotated[int, typer.Option("--tail", min=1, max=2_000, help="Maximum number of earlier lines.")]
+Level = Annotated[str, typer.Option("--level", help="Only lines of this level or above: WARN, ERROR ...")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="rebalance, failure, restart, config, state, offsets, logger, worker; repeatable."),
+]
+Since = Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")]
 
 
-def logs(session: Session, word: str, tail: int, level: str, follow: bool, output: Output) -> int:
-    """Write the last log lines of a connector (all its tasks), or of one task: NAME/0."""
-    name, slash, number = word.rpartition("/")
-    name, task = (name, int(number)) if slash and name and number.isdigit() else (word, None)
-    show = _log_line(task is None) if output in (Output.TABLE, Output.WIDE) else _show_json
-    if follow:  # the stream begins with what was: nothing falls between two questions
-        _follow(session, management_calls.logs_stream(name, task, tail=tail, level=level.upper()), "", show)
-    found = session.ask(management_calls.logs(name, task, tail=tail, level=level.upper()))
-    session.note_unanswered(found)
-    for line in found["lines"]:
-        show(session, line)
-    return 0
+def add_event_commands(cli: typer.Typer) -> None:
+    """Add ``logs`` and ``events`` to the command line."""
 
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def logs(
+        session: Session,
+        name: Logged,
+        tail: Tail = 1_000,
+        level: Level = "",
+        follow: Follow = False,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """Print the last log lines of a connector's tasks, from driver and executors."""
+        from spark_connect_rt.operations.events import actions as following
 
-def _follow(session: Session, call: Call[Any], last: str, show: Show) -> NoReturn:
-    """Show what a stream brings, until Ctrl-C; one that breaks off is asked for again behind its last event."""
-    away = False
-    while True:
-        session.terminal.out.flush()
-        try:
-            for event in session.client.stream(call, last):
-                last, away = event.id or last, False
-                if isinstance(event.data, dict):
-                    show(session, event.data)
-                    session.terminal.out.flush()
-        except RetriableError as error:
-            if not away:
-                session.terminal.note(f"connectrt: {error}; retrying")
-            away = True
-        except RefusedError as error:
-            if error.status < 500:
-                raise
-        session.around.sleep(AGAIN_S)
+        return following.logs(session, name, tail, level, follow, output)
 
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def events(
+        session: Session,
+        name: MaybeName = None,
+        kinds: Kinds = None,
+        since: Since = None,
+        limit: Limit = 100,
+        follow: Follow = False,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """Print the events of the group: rebalances, failures, restarts, changes."""
+        from spark_connect_rt.cli.tables import since_ms
+        from spark_connect_rt.operations.events import actions as following
 
-def _show_event(session: Session, event: Mapping[str, Any]) -> None:
-    terminal = session.terminal
-    who = event.get("connector") or ""
-    if who and event.get("task") is not None:
-        who = f"{who}/{event['task']}"
-    head = f"{time_text(event['at_ms'])}  {event['kind']:<9}  {event.get('worker_id') or '-'}"
-    asked = f"(by {event['who']})" if event.get("who") else ""
-    terminal.line(
-        "  ".join(filter(None, (head, who, str(event.get("summary") or ""), asked))), _KINDS.get(event["kind"])
-    )
-
-
-def _log_line(with_task: bool) -> Show:
-    def show(session: Session, line: Mapping[str, Any]) -> None:
-        task = f" task {line['task']}" if with_task and line.get("task") is not None else ""
-        where = f"{line.get('where') or '-'}@{line.get('host') or line.get('worker_id') or '-'}"
-        text = f"{time_text(line['at_ms'])} {line['level']:<5}{task} {where} {line['logger']}: {line['message']}"
-        session.terminal.line(text, _LEVELS.get(line["level"]))
-
-    return show
-
-
-def _show_json(session: Session, item: Mapping[str, Any]) -> None:
-    session.terminal.write(compact(item) + "\n")
+        begin = since_ms(since, session.around.now_ms())
+        return following.events(session, name, kinds or [], begin, limit, follow, output)

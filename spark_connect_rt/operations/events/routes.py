@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.events.model import EventList, EventReads
-from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.event_streams import EventStreams, StreamEvent
-from spark_connect_rt.rest.request_body import number_up_to
+from spark_connect_rt.rest.json_bodies import number_up_to
+from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.runtime.group_events import KINDS, GroupEvent
 

@@ -20,9 +20,10 @@ from spark_connect_rt.errors import ConnectError, NotFoundError, UnsafeChangeErr
 from spark_connect_rt.kafka.interfaces import GroupInUseError
 from spark_connect_rt.operations.history.shapes import MovedOffset, OffsetsMoved, RolledBack, WantedRollback
 from spark_connect_rt.rest.change_history import CONFIG, OFFSETS, Change, ChangeQuery, History
+from spark_connect_rt.rest.client_identity import NOTE_HEADER, note_of
 from spark_connect_rt.rest.config_versions import etag
-from spark_connect_rt.rest.context import NOTE_HEADER, Forwarded, RestContext, note_of
 from spark_connect_rt.rest.paths import connector_path
+from spark_connect_rt.rest.requests import Forwarded, RestContext
 from spark_connect_rt.rest.shapes import INITIAL_STATES
 from spark_connect_rt.runtime.herder.herder_requests import (
     CatchUp,

@@ -28,9 +28,9 @@ from spark_connect_rt.operations.history.shapes import (
     WantedUndo,
 )
 from spark_connect_rt.rest.change_history import KINDS, Change, ChangePage, ChangeQuery, Course, History
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.json_bodies import json_object, object_field, switch_field, whole_number
 from spark_connect_rt.rest.paths import ConnectorName, decoded, json_body
-from spark_connect_rt.rest.request_body import json_object, object_field, switch_field, whole_number
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import INITIAL_STATES, Operation, QueryParameter
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000

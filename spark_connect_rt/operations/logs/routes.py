@@ -12,10 +12,10 @@ from starlette.responses import Response
 from spark_connect_rt.engine.log_lines import LEVELS
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.logs.model import LogList, LogReads, PlacedLine, WantedLines
-from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.event_streams import EventStreams, StreamEvent
+from spark_connect_rt.rest.json_bodies import number_up_to
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
-from spark_connect_rt.rest.request_body import number_up_to
+from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 
 OF_CONNECTOR = "/admin/connectors/{connector}/logs"

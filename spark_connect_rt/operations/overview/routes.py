@@ -12,10 +12,10 @@ from starlette.responses import Response
 from spark_connect_rt.base.json_text import encode_quick_json
 from spark_connect_rt.operations.overview.model import ConnectorDetail, GroupInfo, Overview, OverviewPage
 from spark_connect_rt.operations.overview.selection import LIMIT, LIMIT_MOST, SORTS, OverviewQuery
-from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.event_streams import EventStreams, StreamEvent
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.paths import ConnectorName, decoded
+from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
 

@@ -9,8 +9,7 @@ from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.group.peers import PeerClient
 from spark_connect_rt.operations.history.settings import DeclaredByPlugins
-from spark_connect_rt.operations.overview.rows import GroupRows
-from spark_connect_rt.operations.overview.service import GroupOverview, Hide
+from spark_connect_rt.operations.overview.group_overview import GroupOverview, GroupRows, Hide
 from spark_connect_rt.operations.overview.task_timeline import TaskCourses
 from spark_connect_rt.operations.overview.worker_shares import WorkerShares
 from spark_connect_rt.rest.peers import GroupReads

@@ -1,6 +1,6 @@
-"""What one worker says of itself to the others: its share of every connector, one connector whole, its own condition.
+"""Reads between workers: a worker's share of every connector, a connector with all details, the worker's condition.
 
-Owns the names and forms of these reads; both ends of them are here.
+This module has the names and forms of these reads, and both ends of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from spark_connect_rt.operations.overview.task_timeline import TaskCourses, Time
 from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
 
-SHARES_KEPT_MS = 800  # less than a gathering is used again for
+SHARES_KEPT_MS = 800  # less than ``group_overview.FRESH_MS``
 SHARES, CONNECTOR, WORKER = "overview.shares", "overview.connector", "overview.worker"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """What runs of a connector, on one worker or on all of them."""
+    """The work of a connector on a single worker or on all workers."""
 
     records_per_second: float
     lag: int | None
@@ -32,29 +32,29 @@ class WorkerReport:
 
 
 class WorkerShares:
-    """This worker's end. Any thread."""
+    """The answers of this worker. Any thread may call it."""
 
     def __init__(
         self, views: HerderViews, courses: TaskCourses, clock: Clock, memory: Callable[[], int | None] | None = None
     ) -> None:
-        """``memory`` returns the bytes this process holds; None: as the kernel says."""
+        """``memory`` returns the bytes that this process holds. None: the kernel's figure."""
         self._views = views
         self._courses = courses
         self._memory = memory or resident_bytes
         self._clock = clock
         self._started_ms = clock.now_ms()
-        self._made: tuple[int | None, dict[str, list[Any]]] = (None, {})  # when, and what
+        self._made: tuple[int | None, dict[str, list[Any]]] = (None, {})  # monotonic ms, and the shares
 
     def serve(self, reads: GroupReads) -> None:
-        """Answer the reads."""
+        """Register the answers to the three reads."""
         reads.serve(SHARES, lambda _: self.shares())
         reads.serve(CONNECTOR, lambda arguments: self.connector(str(arguments.get("name", ""))))
         reads.serve(WORKER, lambda _: self.worker())
 
     def shares(self) -> dict[str, list[Any]]:
-        """Return connector -> [records a second, lag, errors, whether the lag grows] of what runs here.
+        """Return connector -> [records a second, lag, errors, whether the lag grows] of this worker's tasks.
 
-        Added up once a second at most, however many workers ask.
+        The sums are made at most once a second, however many workers ask.
         """
         made_ms, found = self._made
         now_ms = self._clock.monotonic_ms()
@@ -77,7 +77,7 @@ class WorkerShares:
         return found
 
     def connector(self, name: str) -> dict[str, Any]:
-        """Return the counters of a connector's tasks here, by number, and the course of the last hour."""
+        """Return the counters of a connector's tasks on this worker, by number, and the timeline of the last hour."""
         fields = ("executor", "records", "errors", "lag", "cpu_seconds")
         counted = {
             str(task.task.task): {field: getattr(task, field) for field in fields}
@@ -87,7 +87,7 @@ class WorkerShares:
         return {"tasks": counted, "course": [list(point) for point in self._courses.of_connector(name)]}
 
     def worker(self) -> dict[str, Any]:
-        """Return what this worker runs and how it is."""
+        """Return the work of this worker, its health, memory and open files."""
         paces, health = self._views.task_paces(), self._views.health()
         detail = f": {health.detail}" if health.status != "healthy" and health.detail else ""
         return {
@@ -104,7 +104,7 @@ class WorkerShares:
 
 
 def shares_of(answers: Sequence[WorkerAnswer]) -> dict[str, WorkerReport]:
-    """Return what runs of each connector in the group, as far as workers answered; odd shares are left out."""
+    """Return the share of each connector over all workers that answered. Malformed shares are left out."""
     found: dict[str, WorkerReport] = {}
     for answer in answers:
         if answer.why or not isinstance(answer.answer, Mapping):
@@ -131,20 +131,20 @@ def _sum(share: WorkerReport, other: WorkerReport) -> WorkerReport:
 
 
 def counters_of(answers: Sequence[WorkerAnswer]) -> dict[int, Mapping[str, Any]]:
-    """Return task number -> counters, as the workers that run them say."""
+    """Return task number -> counters, from the workers that run the tasks."""
     tasks = [answer.answer["tasks"] for answer in answers if not answer.why]
     return {int(number): counters for found in tasks for number, counters in found.items()}
 
 
 def course_of(answers: Sequence[WorkerAnswer]) -> list[TimelinePoint]:
-    """Return the course of a connector over all workers."""
+    """Return the timeline of a connector, summed over all workers."""
     return added_up(
         [TimelinePoint(*point) for point in answer.answer["course"]] for answer in answers if not answer.why
     )
 
 
 def resident_bytes() -> int | None:
-    """Return the memory of this process, bytes; None: this system does not say."""
+    """Return the memory of this process in bytes, or None if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -23,8 +23,9 @@ from spark_connect_rt.config.management_config import ALLOW, DENY, INSTALL, LOOP
 from spark_connect_rt.config.worker_config import is_loopback
 from spark_connect_rt.errors import BadRequestError, DataError, ForbiddenError, NotFoundError
 from spark_connect_rt.plugins.interfaces import PluginInstalls, WantedPlugin
-from spark_connect_rt.rest.context import JsonResponse, who
+from spark_connect_rt.rest.client_identity import who
 from spark_connect_rt.rest.paths import decoded, json_body
+from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import PluginReport
 
 ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]

@@ -17,9 +17,9 @@ from spark_connect_rt.base.json_text import JsonShape, described, left_out
 from spark_connect_rt.engine.previews.model import RECORDS_MAX, SECONDS_MAX
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.preview.model import From, Preview, PreviewRequest, Previews
-from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.json_bodies import json_object, switch_field
 from spark_connect_rt.rest.paths import json_body
-from spark_connect_rt.rest.request_body import config_of, json_object, switch_field
+from spark_connect_rt.rest.requests import JsonResponse, RestContext, config_of
 from spark_connect_rt.rest.shapes import Operation
 
 _FIELDS = ("name", "config", "records", "seconds", "from", "offsets", "put")

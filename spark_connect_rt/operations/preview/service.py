@@ -50,7 +50,7 @@ from spark_connect_rt.operations.preview.model import (
     ShownHeaderBytes,
     ShownRecord,
 )
-from spark_connect_rt.rest.error_mapping import RestError
+from spark_connect_rt.rest.shapes import RestError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
 from spark_connect_rt.runtime.herder.herder_requests import ReadOffsets

@@ -1,6 +1,6 @@
 """The herder as the rest of the worker sees it: views to read, requests into the loop.
 
-Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in the steps beside it.
+Java ``DistributedHerder``. Its loop is in loop.py, and its decisions are in ``steps`` and ``requests``.
 """
 
 from __future__ import annotations
@@ -43,16 +43,14 @@ from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.runtime.worker.java_launches import expected
 from spark_connect_rt.topics.config_records import TargetState
 
-# Reading the config topic to its end for a reader that found nothing: what another worker answered is known then.
-#
-# Any thread, never the tick. One read at a time; it serves every request made before it began.
-
-
 log = logging.getLogger(__name__)
 
 
 class FreshReads:
-    """Answers when the snapshot is as new as the topic was at the call, or cannot be had."""
+    """Reads the config topic to its end for a client that found nothing, so that it sees the writes of other workers.
+
+    Any thread may call it, but never the tick. One read runs at a time and serves every call before its begin.
+    """
 
     def __init__(self, deps: HerderDependencies, started: Future[None]) -> None:
         self._deps = deps
@@ -62,7 +60,7 @@ class FreshReads:
         self._reading = False
 
     def read(self) -> Future[None]:
-        """Return an answer that never fails: what cannot be read further is answered from what is known."""
+        """Return a Future that is done after the read. It never fails, even if the topic cannot be read."""
         asked: Future[None] = Future()
         with self._lock:
             self._waiting.append(asked)
@@ -87,7 +85,7 @@ class FreshReads:
     def _read(self) -> None:
         limit_ms = self._deps.settings.worker_sync_timeout_ms
         try:
-            # Before the start is over there is no snapshot at all: nothing is missing because of that.
+            # Before the start has ended there is no snapshot at all: nothing is missing because of that.
             self._started.exception(limit_ms / 1000)
             self._deps.config_store.refresh(limit_ms)
         except (ConnectError, TimeoutError) as error:
@@ -131,7 +129,7 @@ class DistributedHerder:
         return self._loop.stop(timeout_s)
 
     def submit(self, request: Request[T]) -> Future[T]:
-        """Have a request served: at once, beside the tick (it runs plug-in code or asks Kafka), or on the tick."""
+        """Serve a request at once, on another thread (it runs plug-in code or asks Kafka), or on the tick."""
         return self._serve(cast(HerderRequest, request))  # every subclass of Request is one of these
 
     def _serve(self, request: HerderRequest) -> Future[Any]:  # noqa: C901 - a table: one line for each request
@@ -190,18 +188,20 @@ class DistributedHerder:
                 return answer
 
     def _checked(self, request: ConfigRequest) -> Future[ConfigWritten]:
-        """Validate beside the tick (it runs plug-in code), then queue the write."""
+        """Validate on another thread (it runs plug-in code), then queue the write."""
 
         def check_and_queue() -> Future[ConfigWritten]:
             if self._will_run(request):
                 self._get_ready(request.name, StoredConfig(request.config))
             checked = checked_config(self._deps, request.name, request.config)
+            if isinstance(request, CreateConnector):
+                return self._loop.creates.submit(replace(request, config=checked))
             return self._loop.submit(replace(request, config=checked))
 
         return self._beside(check_and_queue)
 
     def _beside(self, call: Callable[[], T | Future[T]]) -> Future[T]:
-        """Run what may block or belongs to a plug-in beside the tick, on a bounded number of threads."""
+        """Run a call that may block or that runs plug-in code on another thread. The number of threads is bounded."""
         return self._threads.answer(_REQUEST, call)
 
     def _will_run(self, request: ConfigRequest) -> bool:
@@ -210,14 +210,14 @@ class DistributedHerder:
         return self._deps.config_store.snapshot().target_state(request.name) in (None, TargetState.STARTED)
 
     def _resumed(self, request: SetTargetState) -> Future[None]:
-        """Have the JVM of its tasks started while a connector that was stopped splits its work."""
+        """Start the JVM of its tasks while a connector that was stopped splits its work."""
         config = self._deps.config_store.snapshot().connector_config(request.name)
         if config is not None:
             self._beside(lambda: self._get_ready(request.name, config))
         return self._loop.submit(request)
 
     def _get_ready(self, name: str, config: StoredConfig) -> None:
-        """Tell the runner of tasks that are likely to come here, before their connector is asked about them."""
+        """Announce tasks to the runner that are likely to run here, before their connector is asked about them."""
         members = len(self._loop.view.member_urls)
         deps = self._deps
         found = expected(name, config, members, deps.settings.worker, deps.plugins, deps.resolve)

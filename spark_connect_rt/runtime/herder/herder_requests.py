@@ -1,7 +1,7 @@
 """Requests to a herder as values; ``HerderApi.submit`` takes any of them and returns the answer to come.
 
-Owns: what can be asked for, the type of the answer (``Request[answer]``) and its errors. Messages are Java's.
-Who serves: *leader* answers NotLeaderError elsewhere, *owner* also NotAssignedError, *any* worker serves the rest.
+Each class names a request, the type of its answer (``Request[answer]``) and its errors. Messages are Java's.
+*Leader*: other workers answer NotLeaderError. *Owner*: others also answer NotAssignedError. *Any*: every worker may.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from spark_connect_rt.runtime.values import ConfigWritten, ConnectorOffset, Conn
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_changes import OffsetPair
 
-# Answers to a validation: what is declared, what was given, what is wrong with it (Java ``ConfigInfos``).
+# Answers to a validation: declarations, values and problems (Java ``ConfigInfos``).
 #
-# Pure. Owns how findings of several declarations become one answer; who is asked is runtime.herder.validation's.
-# Source: Java ``AbstractHerder.generateResult`` and ``mergeConfigInfos``, whose order and counts these are.
+# Pure functions make an answer from the findings of several declarations. ``validation`` asks the connector.
+# Order and counts are those of Java's ``AbstractHerder.generateResult`` and ``mergeConfigInfos``.
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigInfo:
-    """One setting: its declaration (None: no one declares it) and what was found (None: not looked at)."""
+    """A setting: its declaration (None: it is not declared) and the finding about it (None: it was not checked)."""
 
     key: ConfigKey | None
     value: ConfigValue | None
@@ -35,7 +35,7 @@ class ConfigInfo:
 
 @dataclass(frozen=True, slots=True)
 class ConfigInfos:
-    """Everything found. ``error_count`` is Java's: messages, but settings of converters and clients count once."""
+    """All findings. ``error_count`` is Java's: the messages, but a setting of a converter or client counts once."""
 
     name: str
     error_count: int
@@ -43,11 +43,11 @@ class ConfigInfos:
     configs: tuple[ConfigInfo, ...]
 
     def declared(self) -> set[str]:
-        """Return the names of all settings that someone declares."""
+        """Return the names of all declared settings."""
         return {config.key.name for config in self.configs if config.key is not None}
 
     def problems(self) -> dict[str, list[str]]:
-        """Return setting -> complaints, in the order of the answer."""
+        """Return setting -> problems, in the order of the answer."""
         found: dict[str, list[str]] = {}
         for config in self.configs:
             if config.value is not None and config.value.errors:
@@ -56,7 +56,7 @@ class ConfigInfos:
 
 
 class Findings:
-    """Findings by setting while they are being collected; the last of a name counts, complaints are added to it."""
+    """Findings by setting while they are collected. The last finding of a name counts and gets further problems."""
 
     def __init__(self, found: Iterable[ConfigValue] = ()) -> None:
         self._by_name: dict[str, ConfigValue] = {config_value.name: config_value for config_value in found}
@@ -68,24 +68,24 @@ class Findings:
         return name in self._by_name
 
     def get(self, name: str) -> ConfigValue | None:
-        """Return the finding about a setting, None when no one looked at it."""
+        """Return the finding about a setting, or None if it was not checked."""
         return self._by_name.get(name)
 
     def errors(self, name: str) -> tuple[str, ...]:
-        """Return the complaints about a setting."""
+        """Return the problems of a setting."""
         return self._by_name[name].errors if name in self._by_name else ()
 
     def any_wrong(self) -> bool:
-        """Return whether there is any complaint."""
+        """Return whether any setting has a problem."""
         return any(config_value.errors for config_value in self._by_name.values())
 
     def change(self, name: str, **parts: object) -> None:
-        """Replace parts of one finding; of a setting that no one looked at there is none."""
+        """Replace parts of a finding. A setting that was not checked has no finding and stays without."""
         if name in self._by_name:
             self._by_name[name] = replace(self._by_name[name], **parts)  # type: ignore[arg-type]
 
     def complain(self, name: str, messages: Iterable[str], value: object = None) -> None:
-        """Add complaints that are not there yet; a setting that no one declares gets a finding with ``value``."""
+        """Add new problems of a setting. A setting that is not declared gets a finding with ``value``."""
         config_value = self._by_name.setdefault(name, ConfigValue(name, value))
         new = tuple(message for message in dict.fromkeys(messages) if message not in config_value.errors)
         self._by_name[name] = replace(config_value, errors=config_value.errors + new)
@@ -96,7 +96,7 @@ class Findings:
 
 
 def plugin_infos(name: str, keys: Sequence[ConfigKey], found: Findings) -> ConfigInfos:
-    """Return the answer about a connector's declared settings; undeclared ones come first."""
+    """Return the answer about a connector's settings. Settings that are not declared come first."""
     declared = {key.name: key for key in keys}
     values = found.values()
     configs = [ConfigInfo(None, config_value) for config_value in values if config_value.name not in declared]
@@ -106,7 +106,7 @@ def plugin_infos(name: str, keys: Sequence[ConfigKey], found: Findings) -> Confi
 
 
 def prefixed_infos(prefix: str, definition: ConfigDef, found: Iterable[ConfigValue]) -> ConfigInfos:
-    """Return the answer about settings that stand behind ``prefix``: a converter's, a client's."""
+    """Return the answer about settings with ``prefix``: of a converter or a client."""
     declared = {key.name: key for key in definition}
     configs, keys = [], []
     for config_value in found:
@@ -121,7 +121,7 @@ def prefixed_infos(prefix: str, definition: ConfigDef, found: Iterable[ConfigVal
 
 
 def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
-    """Return several answers as one."""
+    """Return the answers of several declarations as a single answer."""
     whole = list(parts)
     groups = tuple(dict.fromkeys(group for part in whole for group in part.groups))
     configs = tuple(config for part in whole for config in part.configs)
@@ -129,12 +129,12 @@ def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
 
 
 def groups_of(keys: Iterable[ConfigKey]) -> tuple[str, ...]:
-    """Return the groups of some settings, in the order in which they first come."""
+    """Return the groups of some settings, in the order of their first settings."""
     return tuple(dict.fromkeys(key.group for key in keys if key.group is not None))
 
 
 def merged_keys(first: ConfigDef, second: ConfigDef) -> list[ConfigKey]:
-    """Return the settings of both, the second's declaration winning in the first's place (``Map.putAll``)."""
+    """Return the settings of both. The second's declaration replaces the first's in its place (``Map.putAll``)."""
     by_name: Mapping[str, ConfigKey] = {key.name: key for key in (*first, *second)}
     return list(by_name.values())
 
@@ -143,22 +143,22 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Request(Generic[T_co]):
-    """What is answered with a ``T_co``."""
+    """A request whose answer is a ``T_co``."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUp(Request[None]):
-    """Any. Read the config topic to its end, so that what any worker answered is known here; never fails.
+    """Any. Read the config topic to its end, so that every answered write is known here. It never fails.
 
-    For reads that found nothing: after a 201 of one worker a GET at another must not answer 404.
+    For reads that found nothing: after a worker answered 201, a GET at another worker must not answer 404.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class DescribePlugin(Request[list[ConfigKey]]):
-    """Any. What a plug-in declares; runs its code. NotFoundError ``Unknown plugin X.``, BadRequestError."""
+    """Any. Return a plug-in's settings; runs its code. NotFoundError ``Unknown plugin X.``, BadRequestError."""
 
     name: str
     version: str | None = None  # None: the newest
@@ -173,7 +173,7 @@ class ValidateConfig(Request[ConfigInfos]):
 
 @dataclass(frozen=True, slots=True)
 class SetLoggerLevel(Request[Sequence[str]]):
-    """Any. Set a level (a log4j name) on this worker; answers the loggers it applies to."""
+    """Any. Set a level (a log4j name) on this worker. The answer lists the loggers that it applies to."""
 
     namespace: str
     level: str
@@ -197,17 +197,17 @@ class ResetTopics(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets(Request[list[ConnectorOffset]]):
-    """Any. Where the connector is (sinks: asks Kafka). NotFoundError ``Connector s not found``."""
+    """Any. Return the connector's offsets (of a sink: from Kafka). NotFoundError ``Connector s not found``."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModifyOffsets(Request[str]):
-    """Leader. Write (partition, offset) pairs, a None offset forgetting its partition; None: forget all (KIP-875).
+    """Leader. Write (partition, offset) pairs (KIP-875). A None offset removes its partition, None removes all.
 
-    Answered in Java's words when it is durable. NotFoundError ``Connector s not found``, BadRequestError (it is not
-    STOPPED, a sink's partition or offset is none), ConnectError (the connector refuses, sink tasks still run).
+    The answer is Java's message, once the offsets are durable. NotFoundError ``Connector s not found``, BadRequestError
+    (it is not STOPPED, a sink's partition or offset is invalid), ConnectError (the connector refuses, sink tasks run).
     """
 
     name: str
@@ -218,8 +218,8 @@ class ModifyOffsets(Request[str]):
 class CreateConnector(Request[ConfigWritten]):
     """Leader. AlreadyExistsError ``Connector s already exists``, BadConfigError.
 
-    With ``initial_offsets`` (KIP-995) all offsets of the name are replaced by these before the connector is written:
-    BadRequestError (they are none), ConnectError (the connector refuses them).
+    ``initial_offsets`` (KIP-995) replace all offsets of the name before the connector is written: BadRequestError (they
+    are invalid), ConnectError (the connector refuses them).
     """
 
     name: str
@@ -230,18 +230,18 @@ class CreateConnector(Request[ConfigWritten]):
 
 @dataclass(frozen=True, slots=True)
 class PutConfig(Request[ConfigWritten]):
-    """Leader. Create or replace. BadConfigError, ConfigConflictError (it is not of version ``expected`` any more)."""
+    """Leader. Create or replace. BadConfigError, ConfigConflictError (the version is not ``expected`` any longer)."""
 
     name: str
     config: Mapping[str, str]
-    expected: int | None = None  # HerderViews.config_version; None: whatever is there
+    expected: int | None = None  # HerderViews.config_version; None: any version
 
 
 @dataclass(frozen=True, slots=True)
 class PatchConfig(Request[ConfigWritten]):
-    """Leader. Change some settings, None removing one; checked as a whole.
+    """Leader. Change some settings (None removes a setting). The whole configuration is validated.
 
-    NotFoundError ``Connector s not found``, ConfigConflictError (it is not of version ``expected`` any more).
+    NotFoundError ``Connector s not found``, ConfigConflictError (the version is not ``expected`` any longer).
     """
 
     name: str
@@ -251,7 +251,7 @@ class PatchConfig(Request[ConfigWritten]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteConnector(Request[None]):
-    """Leader. NotFoundError ``Connector s not found``."""
+    """Leader. Delete the connector; its offsets stay. NotFoundError ``Connector s not found``."""
 
     name: str
 
@@ -269,10 +269,10 @@ class SetTargetState(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class NoteRestore(Request[None]):
-    """Any. Remember that a connector is stopped for a change of its offsets, and what is wanted of it then.
+    """Any. Record that a connector is stopped for a change of its offsets, and the target state that it gets back.
 
-    Should this worker die meanwhile another one, or it itself when it is back, sets the target state. The next
-    SetTargetState but STOPPED ends it. NotFoundError ``Unknown connector s``.
+    If this worker dies in between, another worker or its next process sets the target state. The next SetTargetState
+    other than STOPPED removes the record. NotFoundError ``Unknown connector s``.
     """
 
     name: str
@@ -283,8 +283,8 @@ class NoteRestore(Request[None]):
 class RestartConnector(Request[ConnectorStateInfo | None]):
     """Restart as KIP-745. NotFoundError ``Unknown connector: s``.
 
-    Both flags False: the connector alone, by its owner, finished when it answers None. Otherwise leader: answers the
-    plan, RESTARTING.
+    Both flags False: the owner restarts the connector alone and answers None once it runs. Otherwise the leader answers
+    with the plan, in which the instances are RESTARTING.
     """
 
     name: str
@@ -301,7 +301,7 @@ class RestartTask(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class PutTaskConfigs(Request[None]):
-    """Leader, internal: a follower's generated task set; the caller has checked the signature."""
+    """Leader, internal: write the task set that a follower generated. The caller has checked the signature."""
 
     name: str
     configs: Sequence[Mapping[str, str]]
@@ -309,22 +309,21 @@ class PutTaskConfigs(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class SwapTasks(Request[None]):
-    """Leader, internal: have tasks change places in the next two rounds; ``Swap`` names workers by their URLs."""
+    """Leader, internal: swap tasks between workers in the next two rounds. ``Swap`` names workers by their URLs."""
 
     swaps: tuple[Swap, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FenceZombies(Request[None]):
-    """Leader, internal: shut out older producers before exactly-once tasks start (KIP-618)."""
+    """Leader, internal: fence older producers before exactly-once tasks start (KIP-618)."""
 
     name: str
 
 
 ConfigRequest = CreateConnector | PutConfig
 TickRequest = (
-    CreateConnector
-    | PutConfig
+    PutConfig
     | DeleteConnector
     | SetTargetState
     | NoteRestore
@@ -336,10 +335,18 @@ TickRequest = (
     | FenceZombies
     | SetGroupLoggerLevel
 )
-"""Requests that the tick thread serves."""
+"""Requests that ``requests.connector_requests`` serves on the tick thread."""
 
 HerderRequest = (
-    TickRequest | CatchUp | DescribePlugin | ValidateConfig | SetLoggerLevel | ResetTopics | ReadOffsets | PatchConfig
+    TickRequest
+    | CreateConnector
+    | CatchUp
+    | DescribePlugin
+    | ValidateConfig
+    | SetLoggerLevel
+    | ResetTopics
+    | ReadOffsets
+    | PatchConfig
 )
 
 
@@ -347,7 +354,7 @@ HerderRequest = (
 
 
 def patched_config(raw: Mapping[str, str], patch: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the raw configuration with the patch applied: a value replaces or adds, None removes. Java's order."""
+    """Return the raw configuration with the patch: a value replaces or adds, None removes. The order is Java's."""
     patched = {**in_java_hash_order(raw), **patch}
     kept = {key: value for key, value in patched.items() if value is not None}
     return {key: kept[key] for key in hash_order_of_copy(raw, kept)}

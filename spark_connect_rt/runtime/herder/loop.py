@@ -1,6 +1,6 @@
 """The herder's loop: one thread, the ordered steps, start and stop.
 
-Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
+It owns the order of the steps and the life of everything the worker runs. Each step decides in its own module.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
+from spark_connect_rt.runtime.herder.health import RestartFailed, StallCheck
 from spark_connect_rt.runtime.herder.herder_requests import (
     FenceZombies,
     SetGroupLoggerLevel,
     SetTargetState,
     TickRequest,
 )
+from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, RequestQueue, ServeRequests, TopicCalls
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
-from spark_connect_rt.runtime.herder.requests.creating import TOGETHER, InitialOffsets, PendingChanges, queued_as
+from spark_connect_rt.runtime.herder.requests.create_connector import (
+    TOGETHER,
+    CreateConnectors,
+    PendingChanges,
+)
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.adopting import AdoptAssignment
 from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
-from spark_connect_rt.runtime.herder.steps.health import RestartFailed, StallCheck
 from spark_connect_rt.runtime.herder.steps.leading import LeaderDuties
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
@@ -37,8 +41,7 @@ from spark_connect_rt.runtime.herder.steps.publishing import Forwarding, Publish
 from spark_connect_rt.runtime.herder.steps.rebalance_events import RebalanceRecorder
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
-from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.herder.tick import Step, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.values import Health
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
@@ -141,6 +144,16 @@ class HerderLoop:
         self._inbox = EventInbox(deps, state, worker, self._publishing, wakeup)
         self._leading = LeaderDuties(deps, state, calls)
         self._pending = PendingChanges(deps, state, calls, wakeup)
+        topic = ConfigTopicCalls(deps, state, calls)
+        self.creates = CreateConnectors(
+            deps,
+            state,
+            views,
+            calls,
+            topic,
+            self.add,
+            lambda config, before: self._pending.begun(config=config, before=before),
+        )
         fencing = ZombieFencing(deps, state, calls, self.add)
         self.actions = ConnectorRequests(
             deps,
@@ -148,12 +161,13 @@ class HerderLoop:
             views,
             self._publishing,
             self._reconciling,
-            calls,
+            topic,
             fencing,
             OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing),
-            InitialOffsets(deps, self.add, lambda config, before: self._pending.begun(config=config, before=before)),
+            self.creates,
             self._pending.begun,
         )
+        serving = ServeRequests(deps, state, self._requests, calls, events.stage_summary, TOGETHER, self.creates.batch)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("read group events", self._membership.read_events),
             ("collect answers", calls.collect),
@@ -168,12 +182,12 @@ class HerderLoop:
             ("end interrupted changes", self._pending.end),
             ("note rebalances", self.metrics.note),
             ("watch progress", self._watching.watch),
-            ("serve requests", self._serve_requests),
+            ("serve requests", serving.serve),
             ("publish task configs", self._publishing.publish),
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
-        # When a tick went well; when it was in the group; when it was in contact with the coordinator.
+        # The time of the last good tick, of the last membership, and of the last contact with the coordinator.
         self._last_tick_ms = self._member_ms = self._contact_ms = deps.clock.monotonic_ms()
         self._stop_by_ms = 0
         self._joined = False
@@ -185,7 +199,7 @@ class HerderLoop:
         return self._state.view
 
     def start(self) -> None:
-        """Start the thread; returns at once, ``started`` tells how it went."""
+        """Start the thread and return at once. ``started`` reports the outcome."""
         self._thread = self._deps.threads.start(f"herder-{self._deps.settings.worker_id}", self._run)
 
     def stop(self, timeout_s: float) -> bool:
@@ -206,7 +220,7 @@ class HerderLoop:
 
     def submit(self, request: TickRequest) -> Future[Any]:
         """Queue a request of the herder's port. Any thread."""
-        return self.add(queued_as(request), lambda: self.actions.serve(request), not _any_worker_serves(request))
+        return self.add(type(request).__name__, lambda: self.actions.serve(request), not _any_worker_serves(request))
 
     def add_fencing(self, name: str) -> Future[None]:
         """Queue a fencing round of a connector. Any thread."""
@@ -338,30 +352,6 @@ class HerderLoop:
             "end-engine", lambda: stop_each(("stop the engine", lambda: self.worker.close(0)))
         )
         ending.join(LOST_LIMIT_S)
-
-    def _serve_requests(self, now_ms: int) -> Verdict:
-        served, creations = 0, self.actions.creations
-        while not (self._calls.busy or creations.full):
-            only = TOGETHER if creations.waiting else None
-            if (request := self._requests.take_due(now_ms, self._may_serve(), only)) is None:
-                break
-            request.run(self._requests.put)
-            served += 1
-        served -= creations.waiting  # these are for no earlier step before they are written
-        creations.write()
-        self._requests.expire(now_ms, self.events.stage_summary)
-        waiting = len(self._requests)
-        if waiting and self._calls.busy:
-            return Verdict(f"{waiting} requests wait for the config topic", now_ms + 1_000)
-        if waiting and not self._may_serve():
-            return Verdict(f"{waiting} requests wait for the rebalance", now_ms + 1_000)
-        # What a request decided (a restart) is done by earlier steps: tick again at once.
-        return Verdict(wake_at_ms=now_ms if served else self._requests.next_due_ms())
-
-    def _may_serve(self) -> bool:
-        state = self._state
-        stable = state.resolved and bool(state.member_id) and not state.rejoin_asked
-        return stable and (not state.is_leader or self._deps.config_store.may_lead())
 
 
 def _any_worker_serves(request: TickRequest) -> bool:

@@ -17,7 +17,7 @@ from spark_connect_rt.base.concurrency import copy_outcome
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.group.member import Assigned, AssignmentRequired, JoinRequired, MembershipEvent
-from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
+from spark_connect_rt.runtime.herder.health import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,

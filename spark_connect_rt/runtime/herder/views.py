@@ -12,8 +12,8 @@ from spark_connect_rt.config.client_properties import GROUP_OVERRIDE, connector_
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
 from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
-from spark_connect_rt.runtime.health_rules import RestartPlan
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.health import RestartPlan
 from spark_connect_rt.runtime.values import (
     ConnectorInfo,
     ConnectorOffset,

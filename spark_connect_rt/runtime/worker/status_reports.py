@@ -1,12 +1,13 @@
 """Statuses of this worker's connectors and tasks on their way to the status topic.
 
-RUNNING, PAUSED, STOPPED and RESTARTING are put; UNASSIGNED and FAILED are put safely, so that a late word of this
-worker never covers what a newer owner said.
+RUNNING, PAUSED, STOPPED and RESTARTING are put. UNASSIGNED and FAILED are put safely, so that a late report of this
+worker never replaces the status of a newer owner.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,6 @@ from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
-from spark_connect_rt.runtime.health_rules import error_of
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
 from spark_connect_rt.topics.status_records import ConnectorStatus, State
 from spark_connect_rt.topics.status_store import StatusStore
@@ -23,7 +23,24 @@ from spark_connect_rt.topics.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 _SAFELY = frozenset({State.UNASSIGNED, State.FAILED})
+_ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
+_FRAME = '  File "'
 _TRACE_LIMIT = 6_000  # characters that an event keeps
+
+
+def error_of(trace: str) -> str:
+    """Return the part of a trace behind its frames: the error's class and its whole message."""
+    lines = trace.strip().splitlines() or ["(no trace)"]
+    frames = [number for number, line in enumerate(lines) if line.startswith(_FRAME)]
+    behind = lines[frames[-1] if frames else 0 :]
+    starts = [number for number, line in enumerate(behind) if _ERROR_LINE.match(line)]
+    return "\n".join(behind[starts[0] :] if starts else lines[-1:])
+
+
+def error_kind(error: str) -> str:
+    """Return the class that an error of ``error_of`` begins with, with its module, or an empty text."""
+    found = _ERROR_LINE.match(error)
+    return found["kind"] if found else ""
 
 
 class StatusReports:
@@ -43,7 +60,7 @@ class StatusReports:
         self._clock = clock
         self._topic_tracking = topic_tracking
         self._record_event = record_event
-        self._last: dict[str | ConnectorTaskId, tuple[State, str | None]] = {}  # what was reported, and its trace
+        self._last: dict[str | ConnectorTaskId, tuple[State, str | None]] = {}  # the last report and its trace
 
     def of_connector(self, name: str) -> ReportStatus:
         """Return the reporter of one connector; None as state removes its status and its topics."""
@@ -67,7 +84,7 @@ class StatusReports:
     def of_task(self, task: ConnectorTaskId, its_version: str | None = None) -> ReportStatus:
         """Return the reporter of one task; None as state removes its status.
 
-        A task that says nothing of its version has its connector's (``its_version``).
+        A task that reports no version has its connector's (``its_version``).
         """
 
         def report(
@@ -97,7 +114,7 @@ class StatusReports:
             self._quietly(lambda: self._store.put_topic(task.connector, topic, task.task))
 
     def _note_change(self, item: str | ConnectorTaskId, state: State | None, trace: str | None) -> None:
-        """Have a change shown in the group's story; the same state with other notes is none."""
+        """Record a change in the event log. The same state with other notes is not a change."""
         if state is None:
             self._last.pop(item, None)
             return

@@ -26,7 +26,6 @@ from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.kafka.interfaces import SinkGroupFactory
 from spark_connect_rt.plugins.interfaces import PluginCatalog
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
-from spark_connect_rt.runtime.health_rules import Movement, patience_ms
 from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.values import TaskProgress
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
@@ -52,7 +51,14 @@ from spark_connect_rt.runtime.worker.worker_connector import (
     WorkerConnector,
 )
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
-from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
+from spark_connect_rt.runtime.worker.worker_task import (
+    Movement,
+    Offsets,
+    OnWritten,
+    TaskServices,
+    WorkerTask,
+    patience_ms,
+)
 from spark_connect_rt.topics.offset_records import encode_value
 from spark_connect_rt.topics.status_records import State
 from spark_connect_rt.topics.status_store import StatusStore
@@ -130,7 +136,7 @@ class WorkSnapshot:
     def changed(
         self, connectors: Mapping[str, RunningWork | None], tasks: Mapping[ConnectorTaskId, RunningWork | None]
     ) -> WorkSnapshot:
-        """Return it with these instead, None: not here any more. What is the very same stays the same mapping."""
+        """Return the snapshot with these changes (None: gone). A mapping without a change stays the same object."""
         now_connectors, now_tasks = _patched(self.connectors, connectors), _patched(self.tasks, tasks)
         if now_connectors is self.connectors and now_tasks is self.tasks:
             return self
@@ -204,7 +210,7 @@ class Worker:
         self._metrics_window_ms = metrics_window_ms(dependencies.worker.runtime)
         self._tables = threading.Lock()
         self._standing = NOTHING_HERE
-        self._unlooked: dict[Item, None] = {}  # what may stand otherwise since it was looked at
+        self._unlooked: dict[Item, None] = {}  # items that may have changed since the last snapshot
         self._failed: tuple[WorkSnapshot, Mapping[Item, FailedWork]] = (NOTHING_HERE, {})
         its = dependencies
         self._reports = StatusReports(its.worker_id, its.status_store, its.clock, its.topic_tracking, its.record_event)
@@ -215,7 +221,7 @@ class Worker:
         self._deps.runner.open(self._on_task_event, self._read_offsets)
 
     def close(self, timeout_ms: int) -> None:
-        """Close the engine; what still runs is ended. Blocks."""
+        """Close the engine, which ends all runs. Blocks."""
         self._deps.runner.close(timeout_ms)
 
     def set_generation(self, generation: int) -> None:
@@ -497,7 +503,7 @@ class Worker:
         self._deps.check(task)
         found = list(self._deps.offsets.read(task.connector, partitions))
         for offset in found:
-            encode_value(offset)  # what no message can carry fails this task; it must not reach the channel
+            encode_value(offset)  # an offset that no message can carry fails this task and must not reach the channel
         return found
 
     def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:

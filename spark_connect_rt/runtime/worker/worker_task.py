@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.config.spark_connectors import TableFlushSettings
 from spark_connect_rt.engine.task_runner import (
     BatchDurable,
     PartitionsReleased,
@@ -36,13 +37,30 @@ from spark_connect_rt.engine.task_runner import (
 )
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.work_plan import Life, RunningWork
-from spark_connect_rt.runtime.health_rules import Movement
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
 from spark_connect_rt.runtime.worker.task_metrics import TaskCounters, TaskFacts, task_metrics
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
 from spark_connect_rt.topics.status_records import State
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """How one task moves that runs or should run, as the herder needs it to find stalls. Times are monotonic ms."""
+
+    moved_at_ms: int  # it began to run, or something moved
+    behind_since_ms: int | None = None  # sinks: since when records are known to wait; None: none do
+    calls: Sequence[tuple[str, int]] = ()  # calls that have not returned, and since when
+    patience_ms: int = 0  # it holds records back so long on purpose
+    unhosted_since_ms: int | None = None  # no executor hosts it, and that takes long
+    away: Sequence[tuple[str, int]] = ()  # clusters of which no broker answers, in words, and since when
+
+
+def patience_ms(table_config: Mapping[str, str]) -> int:
+    """Return how long, in ms, a task that Spark writes as a table may collect records before it writes them."""
+    return TableFlushSettings.of({}).overridden(table_config).flush_interval_ms
+
 
 # The consumer-group side of a sink task as the task sees it; worker_sink_task has the real one.
 
@@ -92,7 +110,7 @@ PutTopic = Callable[[ConnectorTaskId, str], None]
 
 @dataclass(frozen=True, slots=True)
 class TaskServices:
-    """What a task uses of its worker."""
+    """The services of its worker that a task uses."""
 
     clock: Clock
     runner: TaskRunner
@@ -134,7 +152,7 @@ class WorkerTask:
 
     @property
     def id(self) -> ConnectorTaskId:
-        """Return the task's id."""
+        """Return the connector's name and the task's number."""
         return self.launch.task
 
     @property
@@ -161,7 +179,7 @@ class WorkerTask:
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What the last status says beyond Java's."""
+        """The notes of the last status, which Java does not have."""
         return self._notes
 
     def metrics(self) -> list[MetricValue]:
@@ -187,7 +205,7 @@ class WorkerTask:
     def movement(self) -> Movement | None:
         """Return what is known of how it moves; None: it is neither RUNNING nor known to wait for an executor."""
         now_ms = self._services.clock.monotonic_ms()
-        membership = self.membership  # asked before the lock: it has one of its own
+        membership = self.membership  # asked before the lock: it has its own
         behind = membership is not None and membership.behind
         with self._lock:
             if self._life is Life.ALIVE and self._unhosted_since_ms is not None:
@@ -215,7 +233,7 @@ class WorkerTask:
 
     def progress(self) -> TaskProgress:
         """Return what it moved, for the console."""
-        lag = self.membership.lag if self.membership else None  # asked before the lock: it has one of its own
+        lag = self.membership.lag if self.membership else None  # asked before the lock: it has its own
         with self._lock:
             return TaskProgress(
                 task=self.id,
@@ -240,7 +258,7 @@ class WorkerTask:
         """Hand the run to the engine; one that does not take it has failed the task."""
         try:
             self._services.runner.do(Start(self.launch))
-        except Exception:  # noqa: BLE001 - whatever the engine says is the task's status, not the tick's end
+        except Exception:  # noqa: BLE001 - the engine's error becomes the task's status and must not end the tick
             self.on_event(TaskFailed(self.id, self.launch.run, traceback.format_exc()))
             self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
 
@@ -268,7 +286,7 @@ class WorkerTask:
             if self._life not in (Life.ALIVE, Life.STOPPING):
                 return
             self._stands(life=Life.STOPPING)
-        # I7: what it still writes cannot be committed, so there is nothing to drain for.
+        # I7: its further writes cannot be committed, so there is no reason to drain.
         self._services.runner.do(Stop(self.id, 0))
 
     def fail(self, trace: str) -> None:

@@ -21,8 +21,9 @@ from spark_connect_rt.kafka.writing import column_producer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import settings_of
 from spark_connect_rt.records.pipeline.columns import TOPIC
-from spark_connect_rt.runtime.health_rules import AWAY_MS, Movement, Stall, stall_of
+from spark_connect_rt.runtime.herder.health import AWAY_MS, Stall, stall_of
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
+from spark_connect_rt.runtime.worker.worker_task import Movement
 
 NOWHERE = "127.0.0.1:1"
 

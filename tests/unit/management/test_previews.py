@@ -14,7 +14,7 @@ from spark_connect_rt.engine.previews.model import Ended, PreviewOrder, PreviewO
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError, ShuttingDownError
 from spark_connect_rt.operations.preview.model import From, PreviewRequest
 from spark_connect_rt.operations.preview.service import ConnectorPreviews, planned_config, positions_of, topics_of
-from spark_connect_rt.rest.error_mapping import RestError
+from spark_connect_rt.rest.shapes import RestError
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source

@@ -2,7 +2,8 @@
 
 import pytest
 
-from spark_connect_rt.runtime.health_rules import Movement, Stall, patience_ms, stall_of
+from spark_connect_rt.runtime.herder.health import Stall, stall_of
+from spark_connect_rt.runtime.worker.worker_task import Movement, patience_ms
 
 
 @pytest.mark.parametrize(

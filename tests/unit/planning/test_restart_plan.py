@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_connect_rt.runtime.health_rules import RestartPlan, RestartRequest, most_impactful, plan_restart
+from spark_connect_rt.runtime.herder.health import RestartPlan, RestartRequest, most_impactful, plan_restart
 from spark_connect_rt.topics.status_records import ConnectorStatus, State
 
 OK = ConnectorStatus(State.RUNNING, "w", 1)

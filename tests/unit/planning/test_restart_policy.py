@@ -8,8 +8,9 @@ import pytest
 
 from spark_connect_rt.config.management_config import HealthSettings
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.runtime import health_rules as restart_policy
-from spark_connect_rt.runtime.health_rules import Failure, RestartVerdict, error_of
+from spark_connect_rt.runtime.herder import health as restart_policy
+from spark_connect_rt.runtime.herder.health import Failure, RestartVerdict
+from spark_connect_rt.runtime.worker.status_reports import error_of
 
 POLICY = HealthSettings.of(
     {

@@ -17,7 +17,7 @@ from spark_connect_rt.base.security.jaas import parse_jaas
 from spark_connect_rt.config.worker_config import parse_header_rules, valid_header_rules
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
-from spark_connect_rt.rest.context import who
+from spark_connect_rt.rest.client_identity import who
 from spark_connect_rt.rest.middleware import CrossOrigin, ResponseHeaders
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder

@@ -8,7 +8,7 @@ import pytest
 from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.errors import NotAssignedError, NotLeaderError, RetriableError, UnreachableError
 from spark_connect_rt.group.peers import PeerAnswer
-from spark_connect_rt.rest.error_mapping import CONFLICT, NO_LEADER, STALE
+from spark_connect_rt.rest.requests import CONFLICT, NO_LEADER, STALE
 from spark_connect_rt.runtime.herder.herder_requests import (
     CreateConnector,
     DeleteConnector,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 
-from spark_connect_rt.rest.context import CLIENT_HEADER, handed_on, who
+from spark_connect_rt.rest.client_identity import CLIENT_HEADER, handed_on, who
 from spark_connect_rt.runtime.values import InternalKey
 
 OPEN, SIGNED = InternalKey(required=False, key=None), InternalKey(required=True, key=b"k" * 32)

@@ -9,7 +9,7 @@ import pytest
 
 from spark_connect_rt.errors import AlreadyExistsError
 from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector
-from spark_connect_rt.runtime.herder.requests.creating import LARGE_CHARACTERS
+from spark_connect_rt.runtime.herder.requests.create_connector import LARGE_CHARACTERS
 from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic

@@ -16,8 +16,8 @@ from spark_connect_rt.engine.task_runner import Start, TaskLaunch
 from spark_connect_rt.records.transforms.predicates import RecordIsTombstone
 from spark_connect_rt.records.transforms.routers import RegexRouter
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.health import health_of
 from spark_connect_rt.runtime.herder.herder_requests import ReadOffsets
-from spark_connect_rt.runtime.herder.steps.health import health_of
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered
 from tests.unit.runtime.cluster_stories import Said, create

@@ -12,7 +12,7 @@ import pytest
 
 from spark_connect_rt.base.concurrency import MACHINE_THREADS, ElasticPool, answer_by, answered, copy_outcome
 from spark_connect_rt.errors import ConnectError, NotFoundError, as_error
-from spark_connect_rt.runtime.herder.requests.request_queue import QueuedRequest, RequestQueue
+from spark_connect_rt.runtime.herder.request_queue import QueuedRequest, RequestQueue
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from tests.unit.rest.test_over_herders import Workers

@@ -1,8 +1,8 @@
-"""What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
+"""The effect of each request on the tick thread (Java ``DistributedHerder``'s request bodies).
 
-Every method decides who must serve (group.peers), has the config topic written beside the tick, and
-answers from what was read back. The order of effects is that of Java's request bodies:
-clients see it in what the topics hold when a request is cut short.
+Every method checks that this worker must serve the request (``group.peers``), writes the config topic on another
+thread, and answers from the record that was read back. The order of effects is Java's, because clients see it in the
+topics when a request is interrupted. ``create_connector`` creates connectors, ``offset_requests`` changes offsets.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from spark_connect_rt.base.concurrency import answer_by, answered
+from spark_connect_rt.base.concurrency import answered
 from spark_connect_rt.base.ids import ConnectorTaskId
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
+from spark_connect_rt.errors import BadRequestError, ConfigConflictError, NotFoundError
 from spark_connect_rt.group.load import Swap
 from spark_connect_rt.group.peers import require_leader, require_owner
-from spark_connect_rt.runtime.health_rules import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.health import RestartRequest, plan_restart
 from spark_connect_rt.runtime.herder.herder_requests import (
-    CreateConnector,
     DeleteConnector,
     FenceZombies,
     ModifyOffsets,
@@ -35,12 +34,12 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SwapTasks,
     TickRequest,
 )
-from spark_connect_rt.runtime.herder.requests.creating import BatchedCreates, InitialOffsets
+from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls
+from spark_connect_rt.runtime.herder.requests.create_connector import CreateConnectors
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorStateInfo
 from spark_connect_rt.topics.config_records import PendingChange, TargetState
@@ -50,7 +49,7 @@ T = TypeVar("T")
 
 
 class ConnectorRequests:
-    """All on the tick thread."""
+    """Requests about connectors and tasks. All methods are called on the tick thread."""
 
     def __init__(
         self,
@@ -59,10 +58,10 @@ class ConnectorRequests:
         views: ConnectorViews,
         publishing: PublishTaskConfigs,
         reconciling: Reconciling,
-        calls: TopicCalls,
+        topic: ConfigTopicCalls,
         fencing: ZombieFencing,
         offsets: OffsetRequests,
-        beginnings: InitialOffsets,
+        creates: CreateConnectors,
         begun: Callable[..., PendingChange],
     ) -> None:
         self._deps = deps
@@ -71,18 +70,15 @@ class ConnectorRequests:
         self._views = views
         self._publishing = publishing
         self._reconciling = reconciling
-        self._calls = calls
+        self._topic = topic
         self._fencing = fencing
         self._offsets = offsets
-        self._beginnings = beginnings
+        self._creates = creates
         self._begun = begun
-        self.creations = BatchedCreates(deps, calls, views.connector_info, self._not_written)
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
-        """Return the answer or a Future of it; raise the error that is the answer."""
+        """Return the answer or a Future of it. Raises the error that the client gets."""
         match request:
-            case CreateConnector():
-                return self._create(request)
             case PutConfig(name, config, expected):
                 return self._put_config(name, config, expected)
             case DeleteConnector(name):
@@ -113,60 +109,43 @@ class ConnectorRequests:
                 assert_never(request)
 
     def _swap_tasks(self, swaps: tuple[Swap, ...]) -> None:
-        """Ask for the round that revokes what changes places; the next one gives it out."""
+        """Rejoin for a round that revokes the tasks. The next round assigns them to their new workers."""
         self._require_leader("swap tasks")
         if not self._state.resolved:
-            return  # a rebalance is under way, and what was seen is over
+            return  # a rebalance is in progress, so the load that led to the swap has changed
         self._state.swaps = swaps
         self._state.rejoin_because = f"{len(swaps)} tasks change places with others by load"
 
-    def _create(self, request: CreateConnector) -> Future[ConfigWritten]:
-        """Create; the target state is written first, so that nothing starts by mistake."""
-        name, config = request.name, request.config
-        self._require_leader(f"create connector {name}")
-        if self._store.snapshot().contains(name):
-            raise AlreadyExistsError(f"Connector {name} already exists")
-        self._beginnings.refuse_under_way(name)
-        self.creations.refuse_waiting(name)
-        if request.initial_offsets is None:
-            return self.creations.add(name, config, request.initial_state)
-
-        def write() -> Future[ConfigWritten]:
-            self._require_leader(f"create connector {name}")
-            return self._write_config(name, config, request.initial_state, created=True)
-
-        return self._beginnings.create(name, config, request.initial_offsets, write)
-
     def _put_config(self, name: str, config: Mapping[str, str], expected: int | None) -> Future[ConfigWritten]:
-        """Create or replace."""
+        """Create a connector or replace its configuration."""
         self._require_leader(f"configure connector {name}")
         self.require_version(name, expected)
         created = not self._store.snapshot().contains(name)
-        self._beginnings.refuse_under_way(name)
+        self._creates.refuse_under_way(name)
         return self._unchanged(name, config) or self._write_config(name, config, None, created)
 
     def config_to_patch(self, name: str, expected: int | None = None) -> Mapping[str, str]:
-        """Return the raw configuration that a patch applies to; the leader's, as it decides."""
+        """Return the raw configuration that a patch applies to. Raises NotLeaderError, NotFoundError."""
         self._require_leader(f"patch connector {name}")
         self._require_known(name, f"Connector {name} not found")
         self.require_version(name, expected)
         return self._views.connector_config(name).written()
 
     def require_version(self, name: str, expected: int | None) -> None:
-        """Raise ConfigConflictError unless the configuration is still the one that the request is about."""
+        """Raise ConfigConflictError unless the configuration is still of the version ``expected``, if it is given."""
         if expected is not None and self._store.snapshot().configured_at.get(name) != expected:
             raise ConfigConflictError(f"The configuration of connector {name} was changed in the meantime")
 
     def replace_config(
         self, name: str, before: Mapping[str, str], config: Mapping[str, str]
     ) -> Future[ConfigWritten] | None:
-        """Replace the configuration if it still is ``before``; None: it changed since, patch that one."""
+        """Replace the configuration if it still is ``before``. None: it changed, so patch the new one."""
         if self.config_to_patch(name) != before:
             return None
         return self._unchanged(name, config) or self._write_config(name, config, None, created=False)
 
     def _unchanged(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten] | None:
-        """Return the answer to a configuration that is stored already, None when it has to be written.
+        """Return the answer to a configuration that is stored already, or None if it must be written.
 
         Only the leader writes configurations, so its snapshot is up to date. Java writes the same record once more,
         which puts it behind the task set (``ClusterConfigState.overtaken``) and restarts the Connector instance: one
@@ -180,37 +159,37 @@ class ConnectorRequests:
         return answered(lambda: ConfigWritten(False, replace(self._views.connector_info(name), config=dict(config))))
 
     def _delete(self, name: str) -> Future[None]:
-        """Tombstone it; tasks stop in the rebalance that follows."""
+        """Delete a connector by a tombstone. Its tasks stop in the rebalance that follows."""
         self._require_leader(f"delete connector {name}")
         self._require_known(name, f"Connector {name} not found")
         stage = f"removing the config for connector {name} from the config topic"
-        return self._write(stage, lambda: self._store.remove_connector_config(name), _nothing)
+        return self._topic.write(stage, lambda: self._store.remove_connector_config(name), _nothing)
 
     def _set_target_state(self, name: str, target: TargetState) -> Future[None]:
-        """Pause or resume; any worker may."""
+        """Pause or resume a connector. Any worker may."""
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing the {target.value} target state for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_target_state(name, target), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_target_state(name, target), _nothing)
 
     def _note_restore(self, name: str, target: TargetState) -> Future[None]:
-        """Say what is wanted of a connector once its offsets are changed; any worker may."""
+        """Record the target state that a connector gets back after a change of its offsets. Any worker may."""
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing to the config topic that connector {name} is stopped for a change of its offsets"
-        return self._write(stage, lambda: self._store.put_pending(name, self._begun(target=target)), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_pending(name, self._begun(target=target)), _nothing)
 
     def _set_logger_level(self, namespace: str, level: str) -> Future[None]:
-        """Have every worker set a level; any worker may."""
+        """Write a logger level for every worker of the group. Any worker may."""
         stage = f"writing level {level} of logger {namespace} to the config topic"
-        return self._write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
 
     def _stop_connector(self, name: str) -> Future[None]:
-        """Write an empty task set and STOPPED."""
+        """Write an empty task set and the target state STOPPED."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
-        if self._is_stopped(name):  # by what is read here; any worker may have written since that it is resumed
-            return self._after_read(lambda: None if self._is_stopped(name) else self._stop_connector(name))
+        if self._is_stopped(name):  # as read here; any worker may have resumed it since
+            return self._topic.read(lambda: None if self._is_stopped(name) else self._stop_connector(name))
         stage = f"writing the STOPPED target stage for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_stopped(name), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_stopped(name), _nothing)
 
     def _is_stopped(self, name: str) -> bool:
         snapshot = self._store.snapshot()
@@ -218,7 +197,7 @@ class ConnectorRequests:
         return is_over and name not in snapshot.pending
 
     def _restart_connector(self, name: str) -> Future[None]:
-        """Restart the Connector instance alone; answered once the new one runs."""
+        """Restart the Connector instance alone. The answer comes once the new one runs."""
         self._require_known(name, f"Unknown connector: {name}")
         held = self._state.held
         owned = held is not None and name in held.connectors
@@ -227,7 +206,7 @@ class ConnectorRequests:
         return self._restart_item(name)
 
     def _restart_task(self, task: ConnectorTaskId) -> Future[None]:
-        """Restart one task; answered once the new run is handed to the engine."""
+        """Restart a task. The answer comes once the engine has the new run."""
         snapshot = self._store.snapshot()
         self._require_known(task.connector, f"Unknown connector: {task.connector}")
         if task not in snapshot.tasks(task.connector):
@@ -247,14 +226,14 @@ class ConnectorRequests:
         if plan is None:
             raise NotFoundError(f"Status for connector {name} not found")
         planned = self._views.planned_status(plan)
-        return self._write(
+        return self._topic.write(
             f"writing restart request for connector {name} to the config topic",
             lambda: self._store.put_restart_request(name, request.include_tasks, request.only_failed),
             lambda: planned,
         )
 
     def _put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None] | None:
-        """Write a follower's generated set, unless it is what is stored already."""
+        """Write the task set that a follower generated, unless the same set is stored already."""
         self._require_leader(f"write task configs of {name}")
         self._require_known(name, f"Connector {name} not found")
         snapshot = self._store.snapshot()
@@ -263,10 +242,10 @@ class ConnectorRequests:
         if not self._publishing.changed(name, configs, snapshot):
             return None
         stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
+        return self._topic.write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
 
     def _fence(self, name: str) -> Future[None]:
-        """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
+        """Fence older producers of a source connector's tasks, if there may be any (KIP-618)."""
         require_leader(self._state.standing, f"fence connector {name}")
         self._require_known(name, f"Connector {name} not found")
         if self._views.connector_type(name) != "source":
@@ -286,47 +265,11 @@ class ConnectorRequests:
     def _write_config(
         self, name: str, config: Mapping[str, str], target: TargetState | None, created: bool
     ) -> Future[ConfigWritten]:
-        return self._write(
+        return self._topic.write(
             f"writing a config for connector {name} to the config topic",
             lambda: self._store.put_connector_config(name, config, target),
             lambda: ConfigWritten(created, self._views.connector_info(name)),
         )
-
-    def _write(self, stage: str, write: Callable[[], None], answer: Callable[[], T]) -> Future[T]:
-        """Write beside the tick; answer once it was read back. FencedError: nothing was written."""
-        promised: Future[T] = Future()
-
-        def done(error: Exception | None, _now_ms: int) -> None:
-            try:
-                if error is not None:
-                    self._not_written(error)
-                    raise error
-                promised.set_result(answer())
-            except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
-                promised.set_exception(failure)
-
-        self._calls.begin(stage, write, done)
-        return promised
-
-    def _after_read(self, then: Callable[[], T | Future[T]]) -> Future[T]:
-        """Read the config topic to its end beside the tick; answer with what ``then`` returns on it afterwards."""
-        promised: Future[T] = Future()
-
-        def done(error: Exception | None, _now_ms: int) -> None:
-            if error is not None:
-                promised.set_exception(error)
-            else:
-                answer_by(promised, then)
-
-        limit_ms = self._deps.settings.worker_sync_timeout_ms
-        stage = "reading to the end of the config topic"
-        self._calls.begin(stage, lambda: self._store.refresh(limit_ms), done)
-        return promised
-
-    def _not_written(self, error: Exception) -> None:
-        if isinstance(error, FencedError):
-            self._state.stop_leading()
-        self._state.unsure = True
 
     def _require_leader(self, what: str) -> None:
         require_leader(self._state.standing, what)

@@ -14,8 +14,8 @@ from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.group.peers import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.offset_changes import OffsetPair

@@ -19,7 +19,7 @@ from spark_connect_rt.errors import ConnectError, FencedError, NotLeaderError, R
 from spark_connect_rt.group.peers import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.topics.config_state import ClusterConfigState
 
 # Whether a connector's older producers must be shut out before its tasks start (KIP-618).

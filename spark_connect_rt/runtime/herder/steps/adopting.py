@@ -12,9 +12,9 @@ from collections.abc import Callable
 from spark_connect_rt.group.rebalance_plan import Adoption, adoption, sync_backoff_ms
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.runtime.herder.steps.rebalance_events import RebalanceRecorder
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.worker import Worker
 
 log = logging.getLogger(__name__)

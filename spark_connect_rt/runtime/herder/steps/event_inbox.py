@@ -14,9 +14,9 @@ from typing import Any
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import LEVELS
 from spark_connect_rt.runtime.group_events import RecordEvent, config_event_key
-from spark_connect_rt.runtime.health_rules import RestartRequest, most_impactful, plan_restart
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.health import RestartByPlan, RestartRequest, most_impactful
 from spark_connect_rt.runtime.herder.steps.publishing import PublishTaskConfigs
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
@@ -40,16 +40,15 @@ from spark_connect_rt.topics.config_state import (
     TaskConfigsUpdated,
 )
 
-# What the config topic says, for the group's event log: every worker reads it, so each event has the record's offset.
-#
-# Owns the words. Values of settings are not in them.
+# Records of the config topic as events of the group's event log. Every worker reads them, so each event has the offset
+# of its record. Values of settings are left out.
 
 
 _REQUESTS = {TargetState.STARTED: "start", TargetState.PAUSED: "pause", TargetState.STOPPED: "stop"}
 
 
 def record_config_event(record: RecordEvent, event: object, snapshot: ClusterConfigState) -> None:
-    """Record one event of the config topic's reader; what says nothing to a user is left out."""
+    """Record an event of the config topic's reader, unless it means nothing to a user."""
     match event:
         case ConnectorConfigUpdated(name, at, created, changed):
             verb = "created" if created else "reconfigured"
@@ -103,6 +102,7 @@ class EventInbox:
         self._state = state
         self._worker = worker
         self._publishing = publishing
+        self._restarts = RestartByPlan(deps, state, worker)
         self._wakeup = wakeup
         self._inbox: deque[WorkerEvent | ConfigEvent] = deque()
 
@@ -123,7 +123,7 @@ class EventInbox:
             else:
                 reasons.append(self._take(event, now_ms))
         for request in most_impactful(restarts).values():
-            reasons.append(self._restart(request))
+            reasons.append(self._restarts.restart(request))
         said = list(dict.fromkeys(filter(None, reasons)))
         more = [f"{len(said) - SAID_MOST} more"] if len(said) > SAID_MOST else []
         return Verdict("; ".join([*said[:SAID_MOST], *more]))
@@ -167,20 +167,3 @@ class EventInbox:
             return f"level {level} of logger {namespace} is unknown"
         self._deps.loggers.set_level(namespace, level.upper(), self._deps.clock.now_ms())
         return f"logger {namespace} is at {level.upper()} now"
-
-    def _restart(self, request: RestartRequest) -> str:
-        store, name = self._deps.status_store, request.connector
-        plan = plan_restart(request, store.connector(name), store.tasks(name))
-        held = self._state.held
-        if plan is None or plan.empty() or held is None:
-            return f"restart of {name}: nothing to restart"
-        mine: list[str | ConnectorTaskId] = []
-        if plan.restart_connector and name in held.connectors:
-            self._worker.report_restarting(None, name)
-            mine.append(name)
-        for task in (ConnectorTaskId(name, number) for number in plan.tasks):
-            if task in held.tasks:
-                self._worker.report_restarting(task, name)
-                mine.append(task)
-        self._state.restarts = self._state.restarts.plus(*mine)
-        return f"restart of {name}: {len(mine)} of its instances are here"

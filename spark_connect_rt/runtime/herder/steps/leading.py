@@ -12,8 +12,8 @@ from spark_connect_rt.errors import FencedError
 from spark_connect_rt.group.subprotocol import ConnectProtocol
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.topics.config_records import SessionKey
 
 log = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from spark_connect_rt.errors import ConnectError, FencedError
 from spark_connect_rt.group.peers import PeerClient, sign
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.runtime.herder.tick import Verdict
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.task_configs import retry_delay_ms, task_configs_changed
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
 from spark_connect_rt.runtime.worker.worker import Worker

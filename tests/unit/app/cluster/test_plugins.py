@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.cli.refusals import as_command, in_short
-from spark_connect_rt.rest.error_mapping import HINTS, INSTALLED_HINT, NOT_FOUND_HINTS
+from spark_connect_rt.rest.requests import HINTS, INSTALLED_HINT, NOT_FOUND_HINTS
 from tests.support.stand_in_cluster import StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 

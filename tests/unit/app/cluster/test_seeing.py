@@ -8,7 +8,7 @@ import pytest
 
 from spark_connect_rt.cli.kinds import connector_row
 from spark_connect_rt.operations.connectors.describe import next_steps
-from spark_connect_rt.operations.overview.commands import drawn
+from spark_connect_rt.operations.overview.actions import drawn
 from tests.support.stand_in_cluster import CLASS, StandInCluster
 from tests.unit.app.cluster.conftest import Commands
 

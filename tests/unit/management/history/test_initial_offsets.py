@@ -86,7 +86,7 @@ def test_two_creations_of_one_name_do_not_meet(group: HistoryWorkers) -> None:
     leader = group.named(leads=True)
     group.cluster.offset_topic.stall(True)
     first = group.begin(leader, "POST", "/connectors", new(at(3)))
-    group.cluster.until(lambda: bool(group.cluster.workers[leader].herder._loop.actions._beginnings._under_way))
+    group.cluster.until(lambda: bool(group.cluster.workers[leader].herder._loop.creates._under_way))
     for method, path, body in (
         ("POST", "/connectors", new(at(1))),
         ("POST", "/connectors", {"name": "a", "config": CONFIG}),

@@ -35,8 +35,8 @@ def test_a_creation_whose_leader_dies_before_the_connector_is_written_leaves_not
     if old:
         group.ok("POST", "/connectors", new(*old, initial_state="STOPPED"))
         group.ok("DELETE", "/connectors/a")
-    beginnings = group.cluster.workers[leader].herder._loop.actions._beginnings
-    beginnings._written = lambda name, write: Future()  # type: ignore[method-assign, assignment]  # it comes never
+    creates = group.cluster.workers[leader].herder._loop.creates
+    creates._write_config = lambda request: Future()  # type: ignore[method-assign, assignment]  # it comes never
     store = group.cluster.workers[leader].herder._loop._deps.offset_store
     group.begin(leader, "POST", "/connectors", new(at(3)))
     group.cluster.until(lambda: [offset for _, offset in store.connector_offsets("a")] == [{"position": 3}])

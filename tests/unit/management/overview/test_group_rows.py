@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.operations.overview.group_overview import GroupRows, row_json
 from spark_connect_rt.operations.overview.model import ConnectorRow
-from spark_connect_rt.operations.overview.rows import GroupRows, row_json
 from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.rest.peers import GroupWorker, Serve, WorkerAnswer
@@ -204,7 +204,7 @@ def test_changes_without_a_known_state_start_from_now(made: Made) -> None:
 def test_one_thread_looks_while_somebody_follows_and_ends_when_no_one_does(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_connect_rt.operations.overview import rows as group_rows
+    from spark_connect_rt.operations.overview import group_overview as group_rows
 
     monkeypatch.setattr(group_rows, "LOOK_EACH_S", 0.01)
     rows, _, reads, clock = made

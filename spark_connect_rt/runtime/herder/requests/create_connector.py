@@ -1,9 +1,13 @@
-"""Connectors that are created where they are to begin (KIP-995): their offsets first, then they themselves.
+"""POST /connectors on the leader: from the checked request to its answer, and the end of an interrupted creation.
 
-Owns the order: checked, every old offset of the name replaced by the given ones and read back, and only then the
-configuration is written, so that no task ever runs without them. What fails before the connector is there puts the old
-offsets back. A record of the config topic says so before the first write and goes with the last: should this worker die
-in between, the next leader puts the old offsets back (pending_changes.py).
+It reads in the order in which things happen. ``herder.validation`` has validated the configuration before the request
+entered the queue. The tick refuses a name that is taken. A connector with ``initial_offsets`` (KIP-995) gets its
+offsets first: they replace all offsets of its name and are read back, so that no task ever runs without them. Then the
+configuration is written, together with those of other requests where there are any, and each request is answered.
+
+If the creation fails, the old offsets are put back. A record of the config topic names the creation before its first
+write and disappears with its last. If the worker dies in between, the next leader finds that record and puts the old
+offsets back.
 """
 
 from __future__ import annotations
@@ -25,12 +29,14 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.task_runner import TaskKind
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConnectError, DataError, as_error
+from spark_connect_rt.group.peers import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, TickRequest
+from spark_connect_rt.runtime.herder.herder_requests import CreateConnector
+from spark_connect_rt.runtime.herder.request_queue import ConfigTopicCalls, TopicCalls
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
@@ -44,66 +50,119 @@ from spark_connect_rt.topics.offset_changes import (
     pairs_of,
 )
 
-FENCE_LIMIT_MS = 90_000
-
 log = logging.getLogger(__name__)
 
+TOGETHER = CreateConnector.__name__
+MOST = 100  # connectors in a write
+LARGE_CHARACTERS = 100_000  # of all settings; a broker takes records of 1 MB unless it is configured otherwise
+FENCE_LIMIT_MS = 90_000
+LONGEST_MS = 300_000  # a change that takes longer has been interrupted, even if its worker lives
+RETRY_MS = 10_000
+GIVEN_UP_MS = 900_000  # old offsets that cannot be restored must not block the name for longer
+
 Note = Callable[[Mapping[str, str], Sequence[OffsetPair]], PendingChange]
-Write = Callable[[], Future[ConfigWritten]]
 AddRequest = Callable[[str, Callable[[], Future[ConfigWritten]]], Future[ConfigWritten]]
 
 
-class InitialOffsets:
-    """Creations under way; ``create`` and ``refuse_under_way`` are called on the tick thread."""
+# ---- The request ----
 
-    def __init__(self, deps: HerderDependencies, add: AddRequest, note: Note) -> None:
-        """``note`` makes what is written before a creation from its configuration and the offsets to put back."""
+
+def queued_as(request: CreateConnector) -> str:
+    """Return the name of a request in the queue. Requests named TOGETHER may share a write.
+
+    A large configuration has another name and is written alone: if a broker refuses it, no other creation fails.
+    """
+    return f"{TOGETHER} (large)" if _characters(request.config) > LARGE_CHARACTERS else TOGETHER
+
+
+def _characters(config: Mapping[str, str]) -> int:
+    return sum(len(key) + len(value) for key, value in config.items())
+
+
+class CreateConnectors:
+    """Creates connectors. ``submit`` may be called on any thread, the other methods on the tick thread."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        views: ConnectorViews,
+        calls: TopicCalls,
+        topic: ConfigTopicCalls,
+        add: AddRequest,
+        note: Note,
+    ) -> None:
+        """``add`` queues an action for the tick. ``note`` makes the record of a creation with offsets.
+
+        ``note`` takes the configuration and the offsets to put back after a failure.
+        """
         self._deps = deps
+        self._store = deps.config_store
+        self._state = state
+        self._views = views
+        self._topic = topic
         self._add = add
         self._note = note
         self._under_way: set[str] = set()
+        self.batch = BatchedCreates(deps, calls, views.connector_info, topic.not_written)
+
+    def submit(self, request: CreateConnector) -> Future[ConfigWritten]:
+        """Queue a request with a valid configuration for ``create``, and return its future answer. Any thread."""
+        return self._add(queued_as(request), lambda: self.create(request))
+
+    def create(self, request: CreateConnector) -> Future[ConfigWritten]:
+        """Create a connector once the request has its turn, and return its future answer.
+
+        Raises NotLeaderError and AlreadyExistsError. With ``initial_offsets`` the Future raises BadRequestError (they
+        are invalid) and ConnectError (the connector or Kafka refuses them).
+        """
+        name, config = request.name, request.config
+        require_leader(self._state.standing, f"create connector {name}")
+        if self._store.snapshot().contains(name):
+            raise AlreadyExistsError(f"Connector {name} already exists")
+        self.refuse_under_way(name)
+        self.batch.refuse_waiting(name)
+        if request.initial_offsets is None:
+            return self.batch.add(name, config, request.initial_state)
+        return self._create_with_offsets(request, request.initial_offsets)
 
     def refuse_under_way(self, name: str) -> None:
-        """Raise AlreadyExistsError while a connector of that name is being created."""
-        pending = self._deps.config_store.snapshot().pending.get(name)
+        """Raise AlreadyExistsError while a connector of that name is being created with offsets."""
+        pending = self._store.snapshot().pending.get(name)
         if name in self._under_way or (pending is not None and pending.config is not None):
             raise AlreadyExistsError(f"Connector {name} is being created by another request")
 
-    def create(
-        self, name: str, config: Mapping[str, str], offsets: Sequence[OffsetPair], write: Write
-    ) -> Future[ConfigWritten]:
-        """Write the offsets beside the tick, then queue ``write`` for it; it checks again what it must.
-
-        Answers as ``write``, BadRequestError (they are no offsets), ConnectError (the connector or Kafka refused).
-        """
+    def _create_with_offsets(self, request: CreateConnector, offsets: Sequence[OffsetPair]) -> Future[ConfigWritten]:
+        """Write the offsets on another thread, then queue the write of the configuration for the tick."""
         answer: Future[ConfigWritten] = Future()
+        name = request.name
         self._under_way.add(name)
-        beginning = CreateWithOffsets(self._deps, name, config, self._note)
+        with_offsets = CreateWithOffsets(self._deps, name, request.config, self._note)
+
+        def write_offsets() -> None:
+            try:
+                message = with_offsets.write(offsets)
+            except BaseException as error:  # noqa: BLE001 - the request's failure is its answer
+                end(with_offsets.put_back(as_error(error)))
+                return
+            queued = self._add(f"create connector {name}", partial(self._write_config, request))
+            queued.add_done_callback(partial(config_written, message))
+
+        def config_written(message: str, done: Future[ConfigWritten]) -> None:
+            if (error := done.exception()) is None:
+                written = done.result()
+                end(None, replace(written, info=replace(written.info, offsets_status=message)))
+            else:
+                self._deps.threads.start("herder-offsets", lambda: end(with_offsets.put_back(error)))
 
         def end(error: BaseException | None, written: ConfigWritten | None = None) -> None:
             self._under_way.discard(name)
-            beginning.close()
+            with_offsets.close()
             if error is not None:
                 answer.set_exception(error)
             else:
                 assert written is not None
                 answer.set_result(written)
-
-        def write_offsets() -> None:
-            try:
-                words = beginning.write(offsets)
-            except BaseException as error:  # noqa: BLE001 - the request's failure is its answer
-                end(beginning.put_back(as_error(error)))
-                return
-            queued = self._add(f"create connector {name}", partial(self._written, name, write))
-            queued.add_done_callback(partial(created, words))
-
-        def created(words: str, done: Future[ConfigWritten]) -> None:
-            if (error := done.exception()) is None:
-                written = done.result()
-                end(None, replace(written, info=replace(written.info, offsets_status=words)))
-            else:
-                self._deps.threads.start("herder-offsets", lambda: end(beginning.put_back(error)))
 
         try:
             self._deps.threads.start("herder-offsets", write_offsets)
@@ -111,19 +170,29 @@ class InitialOffsets:
             end(error)
         return answer
 
-    def _written(self, name: str, write: Write) -> Future[ConfigWritten]:
-        if self._deps.config_store.snapshot().contains(name):
+    def _write_config(self, request: CreateConnector) -> Future[ConfigWritten]:
+        """Check again on the tick, then write; the target state is written first, so that nothing starts by mistake."""
+        name, config, target = request.name, request.config, request.initial_state
+        if self._store.snapshot().contains(name):
             raise AlreadyExistsError(f"Connector {name} already exists")
-        return write()
+        require_leader(self._state.standing, f"create connector {name}")
+        return self._topic.write(
+            f"writing a config for connector {name} to the config topic",
+            lambda: self._store.put_connector_config(name, config, target),
+            lambda: ConfigWritten(True, self._views.connector_info(name)),
+        )
+
+
+# ---- Its offsets ----
 
 
 class CreateWithOffsets:
-    """The offsets of one connector that is not there yet. Blocks; off the tick."""
+    """The offsets of a connector that does not exist yet. Its methods block, so the tick never calls them."""
 
     def __init__(
         self, deps: HerderDependencies, name: str, config: Mapping[str, str], note: Note | None = None
     ) -> None:
-        """``note`` None: nothing is begun with it, only ``restore``."""
+        """``note`` None: only ``restore`` is called."""
         self._note = note
         self._deps = deps
         self._name = name
@@ -136,7 +205,7 @@ class CreateWithOffsets:
         self._is_sink = False
 
     def write(self, offsets: Sequence[OffsetPair]) -> str:
-        """Replace all offsets of the name by these; return KIP-875's words. Raises ConnectError."""
+        """Replace all offsets of the name by these, and return the message of KIP-875. Raises ConnectError."""
         pairs = one_per_partition(offsets)
         is_sink = self._opened()
         if not is_sink:
@@ -153,11 +222,11 @@ class CreateWithOffsets:
         return self._change().carry_out([*gone, *pairs])
 
     def restore(self, before: Sequence[OffsetPair]) -> None:
-        """Set the offsets to what they were before a creation that was interrupted. Raises ConnectError."""
+        """Set the offsets back to those before an interrupted creation. Raises ConnectError."""
         self._set_to(before, is_sink=self._opened())
 
     def _opened(self) -> bool:
-        """Find what the offsets are kept in; return whether it is a sink's group."""
+        """Open the store of the offsets, and return whether it is a sink's consumer group."""
         self._resolved = self._config.resolved(self._deps.resolve)
         self._is_sink = kind_of(self._deps.plugins.class_of(connector_plugin(self._resolved))) is not TaskKind.SOURCE
         if not self._is_sink:
@@ -170,7 +239,7 @@ class CreateWithOffsets:
             self._change().carry_out(pairs_of(moves))
 
     def put_back(self, error: BaseException) -> BaseException:
-        """Set the offsets back to what they were; return the error to answer with."""
+        """Set the offsets back to those before ``write``, and return the error for the client."""
         if self._before is None:
             return error
         try:
@@ -178,7 +247,7 @@ class CreateWithOffsets:
             if not self._deps.config_store.snapshot().contains(self._name):  # else it runs with what it has
                 self._set_to(self._before, is_sink=self._is_sink)
             self._deps.config_store.forget_pending(self._name)
-        except BaseException as second:  # the connector's code is asked for that, too
+        except BaseException as second:  # the connector's code takes part in that, too
             log.exception("connector=%s its offsets cannot be restored", self._name)
             return ConnectError(
                 f"Connector {self._name} was not created: {error}. Its offsets cannot be restored: {second}. They "
@@ -202,7 +271,7 @@ class CreateWithOffsets:
         return list(self._stores.connector_offsets(self._name))
 
     def _fence(self, name: str) -> None:
-        """Shut out what a connector of that name, deleted since, may have left."""
+        """Fence producers that a deleted connector of that name may have left."""
         tasks = self._deps.config_store.snapshot().task_count_record(name) or 0
         worker = self._deps.settings.worker
         producers = [
@@ -216,15 +285,7 @@ class CreateWithOffsets:
         return self._config if name == self._name else self._deps.config_store.snapshot().connector_config(name)
 
 
-# Connectors that several clients create at the same time: one write of the config topic, read back once.
-#
-# Owns what waits for that write, from one request to the last of the same tick. A large configuration is written alone:
-# what a broker refuses of it must be no one else's failure.
-
-
-TOGETHER = CreateConnector.__name__
-MOST = 100  # connectors of one write
-LARGE_CHARACTERS = 100_000  # of all settings; a broker takes records of 1 MB unless it is configured otherwise
+# ---- Its configuration ----
 
 
 @dataclass(slots=True)
@@ -235,19 +296,8 @@ class _Creation:
     answer: Future[ConfigWritten] = field(default_factory=Future)
 
 
-def queued_as(request: TickRequest) -> str:
-    """Return what a request is called in the queue; those called TOGETHER may share a write."""
-    if isinstance(request, CreateConnector) and _characters(request.config) > LARGE_CHARACTERS:
-        return f"{TOGETHER} (large)"
-    return type(request).__name__
-
-
-def _characters(config: Mapping[str, str]) -> int:
-    return sum(len(key) + len(value) for key, value in config.items())
-
-
 class BatchedCreates:
-    """All on the tick thread."""
+    """Connectors that several clients create at the same time: one write of the config topic. On the tick thread."""
 
     def __init__(
         self,
@@ -256,7 +306,7 @@ class BatchedCreates:
         info: Callable[[str], ConnectorInfo],
         not_written: Callable[[Exception], None],
     ) -> None:
-        """``info`` describes a connector for its answer; ``not_written`` is called once for a write that failed."""
+        """``info`` describes a connector for its answer. ``not_written`` is called once for a failed write."""
         self._store = deps.config_store
         self._calls = calls
         self._info = info
@@ -266,28 +316,28 @@ class BatchedCreates:
 
     @property
     def waiting(self) -> int:
-        """Return how many ``write`` has to write; nothing else may be begun before it."""
+        """Return how many connectors wait for ``write``. No other call may begin before it."""
         return len(self._waiting)
 
     @property
     def full(self) -> bool:
-        """Return whether no more goes into this write."""
+        """Return whether no further connector fits into this write."""
         return len(self._waiting) >= MOST or self._characters > LARGE_CHARACTERS
 
     def refuse_waiting(self, name: str) -> None:
-        """Raise AlreadyExistsError if a connector of that name is about to be written."""
+        """Raise AlreadyExistsError if a connector of that name waits for ``write``."""
         if any(creation.name == name for creation in self._waiting):
             raise AlreadyExistsError(f"Connector {name} is being created by another request")
 
     def add(self, name: str, config: Mapping[str, str], target: TargetState | None) -> Future[ConfigWritten]:
-        """Take one that may be created, for the next ``write``."""
+        """Add a connector to the next ``write``, and return its future answer."""
         creation = _Creation(name, config, target)
         self._waiting.append(creation)
         self._characters += _characters(config)
         return creation.answer
 
     def write(self) -> None:
-        """Begin the write, if there is anything to write; each is answered once all of it was read back."""
+        """Begin the write, if any connector waits. Each request is answered once all records were read back."""
         together, self._waiting, self._characters = self._waiting, [], 0
         if not together:
             return
@@ -309,21 +359,16 @@ class BatchedCreates:
         self._calls.begin(stage, lambda: self._store.put_connector_configs(configs), done)
 
 
-# Ends changes of two writes whose worker died between them (ours): what was begun is finished, or leaves nothing.
-#
-# Before the first write a record of the config topic says what is under way, and who does it; the last write takes it
-# away. A connector that was being created where it is to begin (KIP-995) is not created: the offsets of its name are
-# put back. One that was stopped to have its offsets set back is wanted again as it was. Any worker knows of its own
-# earlier process; of a worker that is gone the leader knows.
-
-
-LONGEST_MS = 300_000  # a change that takes longer is not under way any more, though its worker lives
-RETRY_MS = 10_000
-GIVEN_UP_MS = 900_000  # old offsets that cannot be put back must not keep the name for ever
+# ---- A crash interrupted a change of two writes ----
 
 
 class PendingChanges:
-    """The step ``end interrupted changes``."""
+    """The step ``end interrupted changes``: finishes or undoes a change of two writes whose worker died between them.
+
+    A creation with offsets is undone: the old offsets of the name are put back. A connector that was stopped to change
+    its offsets gets its target state back. A worker ends the changes of its earlier process, and the leader those
+    of workers that left the group.
+    """
 
     def __init__(
         self, deps: HerderDependencies, state: GroupState, calls: TopicCalls, wakeup: Callable[[], None]
@@ -344,12 +389,12 @@ class PendingChanges:
         config: Mapping[str, str] | None = None,
         before: Sequence[OffsetPair] = (),
     ) -> PendingChange:
-        """Return what is written before a change of this worker. Any thread."""
+        """Return the record that is written before a change of this worker. Any thread may call it."""
         url, now_ms = self._deps.settings.worker_url, self._deps.clock.now_ms()
         return PendingChange(url, self._run, now_ms, target.value if target else None, config, tuple(before))
 
     def end(self, now_ms: int) -> Verdict:
-        """End what nobody works on any more."""
+        """End the changes that no worker works on any longer."""
         pending = self._deps.config_store.snapshot().pending
         if not pending or not self._state.resolved or self._state.stopping:
             return NOTHING
@@ -386,7 +431,7 @@ class PendingChanges:
             failure: Exception | None = None
             try:
                 self._put_back(name, change)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
+            except Exception as error:  # noqa: BLE001 - after any error it is tried again
                 failure = error
                 if now_ms - self._since_ms.get(name, now_ms) > GIVEN_UP_MS:
                     self._give_up(name, error)

@@ -1,24 +1,37 @@
-"""The overview of the whole group: states from the topics, rates and lags from every worker's memory.
+"""The overview of the whole group: states from the topics, joined with rates and lags from every worker's memory.
 
-Owns the one gathering at a time (once a second at most, however many pages are open), the rows as of the last look, and
-who is called when they changed. A page never waits for a worker that is away when there is an earlier look to show.
+It reads in the order in which things happen. ``StatusCache`` keeps the state of each connector and makes it again only
+after a change. ``GroupRows`` asks all workers for their shares, at most once a second however many pages are open, and
+joins states and shares to rows. ``GroupOverview`` makes the answers: a page of rows, a connector with all details, the
+workers. A page never waits for a worker that does not answer if an earlier answer can be shown.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from dataclasses import asdict, dataclass
 
 from spark_connect_rt.base.concurrency import Clock
-from spark_connect_rt.base.json_text import encode_quick_json
+from spark_connect_rt.base.json_text import decode_json, encode_quick_json
 from spark_connect_rt.base.traces import last_line
-from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.operations.overview.model import ConnectorRow, OverviewChange, OverviewPage
+from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError
+from spark_connect_rt.group.peers import PeerClient
+from spark_connect_rt.operations.overview.model import (
+    ConnectorDetail,
+    ConnectorRow,
+    CoursePoint,
+    GroupInfo,
+    GroupWorkerRow,
+    OverviewChange,
+    OverviewPage,
+    TaskRow,
+)
 from spark_connect_rt.operations.overview.selection import (
     InstanceFacts,
     OverviewQuery,
@@ -27,20 +40,48 @@ from spark_connect_rt.operations.overview.selection import (
     selected,
     why_abnormal,
 )
-from spark_connect_rt.operations.overview.worker_shares import SHARES, WorkerReport, shares_of
-from spark_connect_rt.rest.peers import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
+from spark_connect_rt.operations.overview.worker_shares import (
+    CONNECTOR,
+    SHARES,
+    WORKER,
+    WorkerReport,
+    counters_of,
+    course_of,
+    shares_of,
+)
+from spark_connect_rt.rest.peers import (
+    ASK_LIMIT_MS,
+    JAVA,
+    GroupReads,
+    GroupWorker,
+    Unanswered,
+    WorkerAnswer,
+    unanswered,
+)
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
-from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote
+from spark_connect_rt.runtime.values import ConnectorStateInfo, InstanceState, RestartNote, TaskState
 from spark_connect_rt.topics.aggregate_state import aggregate_state
 
-# What the statuses say of every connector, kept as rows are made of it, and made again only where something changed.
-#
-# Owns the last error of each connector, which outlives the state it led to.
+FRESH_MS = 1_000  # the workers' answers are used again for so long
+USABLE_MS = 10_000  # older answers are shown at once, while the next ones are collected
+PATIENCE_S = 0.1  # for the next answers, if earlier ones can be shown
+LOOK_EACH_S = 2.0  # while a client follows a stream
+FOLLOWED_MS = 5_000  # a client that has not asked for so long follows no longer
+GONE_MS = 30_000  # a worker that left is reported after that: its work moves within moments
+REMOVED_MOST = 10_000
+VERSION_AGAIN_S = 60.0
+Hide = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Takes a connector's configuration and returns it with its secrets hidden."""
+
+log = logging.getLogger(__name__)
+
+
+# ---- The states, from the topics ----
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LastError:
-    """What went wrong last, and when; 0: unknown."""
+    """The last error of a connector, which outlives the state that it led to. ``at_ms`` 0: unknown."""
 
     line: str
     at_ms: int
@@ -48,7 +89,7 @@ class LastError:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownState:
-    """One connector by its statuses and configuration."""
+    """A connector by its statuses and its configuration."""
 
     mark: object
     name: str
@@ -62,11 +103,11 @@ class KnownState:
     restart: RestartNote | None
     stalled: str | None
     last_error: LastError | None
-    loud: bool  # time alone may change what is said of it
+    loud: bool  # time alone may change its row
 
 
 class StatusCache:
-    """Every connector's state. Not thread-safe."""
+    """The state of every connector. Its caller holds a lock."""
 
     def __init__(self, views: HerderViews) -> None:
         self._views = views
@@ -74,8 +115,8 @@ class StatusCache:
         self._known: dict[str, KnownState] = {}
 
     def refreshed(self, now_ms: int) -> Mapping[str, KnownState]:
-        """Return every connector; of one that is as it was, the same object. The same mapping while nothing changed."""
-        mark = self._views.states_mark()  # first: what changes meanwhile is seen the next time
+        """Return the state of every connector. States, and the whole mapping, stay the same objects until a change."""
+        mark = self._views.states_mark()  # first: a change in the meantime is noticed the next time
         if mark == self._mark:
             return self._known
         found: dict[str, KnownState] = {}
@@ -135,10 +176,10 @@ class StatusCache:
 
 
 def _since_ms(state: str, written_ms: int, seen_ms: int) -> int:
-    """Return since when an instance is in its state; 0: that is of no interest.
+    """Return since when an instance is in its state (ms since 1970), or 0 for a state that needs no attention.
 
-    A failure counts from its last status: it may have been restarted, and failed again. Of the others a status that
-    says the same once more is no new state.
+    A failure counts from its last status, because the instance may have restarted and failed again. In other states a
+    status that repeats the state does not count.
     """
     if state == "FAILED":
         return written_ms or seen_ms
@@ -150,7 +191,7 @@ def _is_loud(instance: InstanceState) -> bool:
 
 
 def _last_error(instances: tuple[InstanceFacts, ...], before: KnownState | None) -> LastError | None:
-    """Return the error of what FAILED last, else the one that was there before."""
+    """Return the error of the instance that FAILED last, or the error that was known before."""
     failed = [instance for instance in instances if instance.state == "FAILED" and instance.error]
     if not failed:
         return before.last_error if before else None
@@ -159,20 +200,12 @@ def _last_error(instances: tuple[InstanceFacts, ...], before: KnownState | None)
     return LastError(words, newest.since_ms)
 
 
-FRESH_MS = 1_000  # a gathering is used again for so long
-USABLE_MS = 10_000  # an older one is shown at once, while the next one is under way
-PATIENCE_S = 0.1  # for the next one, where there is a usable one
-LOOK_EACH_S = 2.0  # while somebody follows
-FOLLOWED_MS = 5_000  # who has not asked for so long follows no more
-GONE_MS = 30_000  # a worker that left is missed after that: work moves within moments
-REMOVED_MOST = 10_000
-
-log = logging.getLogger(__name__)
+# ---- The rows: states joined with the workers' shares ----
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What the workers said."""
+    """The last answers of the workers."""
 
     at_ms: int = 0  # monotonic
     shares: Mapping[str, WorkerReport] | None = None
@@ -181,10 +214,10 @@ class Gathered:
 
 
 class GroupRows:
-    """Every connector's row. Any thread."""
+    """The row of every connector. Any thread may call it."""
 
     def __init__(self, views: HerderViews, reads: GroupReads, clock: Clock) -> None:
-        """Take this worker's views, its way to the others, and the time."""
+        """``reads`` asks the other workers of the group."""
         self._views = views
         self._reads = reads
         self._clock = clock
@@ -193,26 +226,26 @@ class GroupRows:
         self._under_way: Future[None] | None = None
         self._gathered = Gathered()
         self._states = StatusCache(views)
-        self._gone: dict[str, int] = {}  # worker that statuses name and that is no member -> since when, ms since 1970
-        self._made: dict[str, tuple[KnownState, WorkerReport | None]] = {}  # what a row was made of
+        self._gone: dict[str, int] = {}  # worker in statuses that is not a member -> since when, ms since 1970
+        self._made: dict[str, tuple[KnownState, WorkerReport | None]] = {}  # the parts of each row
         self._members: frozenset[str] = frozenset()
         self._rows: dict[str, ConnectorRow] = {}
         self._changed_at: dict[str, int] = {}
         self._removed: deque[tuple[int, str]] = deque(maxlen=REMOVED_MOST)
-        self._at_ms = 0  # of the last look, since 1970; grows with each that found something
+        self._at_ms = 0  # of the last change of rows, since 1970; always grows
         self._looked_at: tuple[object, object] = (None, None)
-        self._bodies: dict[int, bytes] = {}  # look that is known already -> what changed since, as of the last look
+        self._bodies: dict[int, bytes] = {}  # time that a client knows -> the changes since, as JSON
         self._asked_ms = 0
         self._stopped = threading.Event()
         self._watching: threading.Thread | None = None
 
     def stop(self) -> None:
-        """End what looks."""
+        """End the threads that ask workers and follow changes."""
         self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def page(self, wanted: OverviewQuery) -> OverviewPage:
-        """See ``operations.overview.model.Overview.page``."""
+        """Return the rows that a query selects, for ``operations.overview.model.Overview.page``."""
         rows = self.looked()
         gathered = self._gathered
         found, matching = selected(rows.values(), wanted)
@@ -227,13 +260,13 @@ class GroupRows:
         )
 
     def looked(self) -> Mapping[str, ConnectorRow]:
-        """Return the rows as of now. Blocks for a gathering where no usable one is there."""
+        """Return the rows as of now. It blocks for the workers' answers only if no earlier ones can be shown."""
         self._gather()
         with self._lock:
             return self._look()
 
     def reported_by(self, worker_id: str) -> tuple[list[str], list[str]]:
-        """Return the connectors and the tasks (name-0) whose statuses name this worker as the one that runs them."""
+        """Return the connectors and the tasks (name-0) that run on a worker by their statuses."""
         with self._lock:
             states = self._states.refreshed(self._clock.now_ms())
         mine = [
@@ -248,7 +281,7 @@ class GroupRows:
         ]
 
     def look_beside(self) -> None:
-        """Take note of states, without asking anyone: so errors are known that are over when a page is opened."""
+        """Refresh the states without asking workers, so that a page knows errors from before it was opened."""
         with self._lock:
             self._states.refreshed(self._clock.now_ms())
 
@@ -277,7 +310,7 @@ class GroupRows:
         self._gathered = Gathered(self._clock.monotonic_ms(), shares_of(answers), unanswered(answers), members)
 
     def _look(self) -> Mapping[str, ConnectorRow]:
-        """Make the rows that are not as they were. Under the lock."""
+        """Make the rows whose parts changed. The caller holds the lock."""
         now_ms = self._clock.now_ms()
         states, gathered = self._states.refreshed(now_ms), self._gathered
         same = self._looked_at[0] is states and self._looked_at[1] is gathered
@@ -311,7 +344,7 @@ class GroupRows:
     def _with_those_just_gone(
         self, states: Mapping[str, KnownState], gathered: Gathered, now_ms: int
     ) -> frozenset[str]:
-        """Return the group's workers, with those that have left it just now: work moves within moments."""
+        """Return the group's workers and those that left it a moment ago, because their work is about to move."""
         if not gathered.members:
             return frozenset()
         named = frozenset[str]().union(*(state.workers for state in states.values())) - gathered.members
@@ -319,7 +352,7 @@ class GroupRows:
         return gathered.members | {worker for worker, since_ms in self._gone.items() if now_ms - since_ms < GONE_MS}
 
     def _followed(self) -> None:
-        """Somebody follows: look every two seconds until no one has asked for some seconds. Under the lock."""
+        """Refresh the rows every two seconds until no client has asked for some seconds. The caller holds the lock."""
         self._asked_ms = self._clock.monotonic_ms()
         if self._watching is None and not self._stopped.is_set():
             self._watching = threading.Thread(target=self._watch, name="overview-stream", daemon=True)
@@ -339,7 +372,7 @@ class GroupRows:
             self._stopped.wait(LOOK_EACH_S)
 
     def changes(self, since_ms: int) -> OverviewChange:
-        """See ``operations.overview.model.Overview.changes``."""
+        """Return the rows that changed since a time, for ``operations.overview.model.Overview.changes``."""
         with self._lock:
             self._followed()
             if since_ms <= 0 or since_ms >= self._at_ms:
@@ -368,7 +401,7 @@ class GroupRows:
 
 
 def row_json(row: ConnectorRow) -> dict[str, object]:
-    """Return a row as JSON has it, as the REST API's serializer does but quicker: a stream sends a thousand at once."""
+    """Return a row as a JSON object. It is faster than the REST API's serializer: a stream sends a thousand at once."""
     return {
         "name": row.name,
         "type": row.type,
@@ -394,7 +427,7 @@ def _restart_json(note: RestartNote) -> dict[str, object]:
 
 
 def _share_of(state: KnownState, gathered: Gathered) -> WorkerReport | None:
-    """Return what runs of a connector; None: it may run on a worker that did not answer."""
+    """Return the share of a connector, or None if it may run on a worker that did not answer."""
     share = (gathered.shares or {}).get(state.name)
     if share is None and gathered.shares is not None:
         missing = {worker.worker_id for worker in gathered.unanswered}
@@ -405,7 +438,7 @@ def _share_of(state: KnownState, gathered: Gathered) -> WorkerReport | None:
 def _row(state: KnownState, share: WorkerReport | None, members: frozenset[str], now_ms: int) -> ConnectorRow:
     lag, grows = (share.lag, share.lag_grows) if share else (None, False)
     why = ""
-    if state.loud or grows or (members and not state.workers <= members):  # most are none of it
+    if state.loud or grows or (members and not state.workers <= members):  # most rows need no reason
         why = why_abnormal(state.instances, now_ms, members=members, lag=lag, lag_grows=grows)
     error = state.last_error
     return ConnectorRow(
@@ -425,4 +458,144 @@ def _row(state: KnownState, share: WorkerReport | None, members: frozenset[str],
         state.stalled,
         bool(why),
         why,
+    )
+
+
+# ---- The answers ----
+
+
+class GroupOverview:
+    """The overview that a worker serves: implements ``operations.overview.model.Overview``."""
+
+    def __init__(
+        self,
+        views: HerderViews,
+        reads: GroupReads,
+        rows: GroupRows,
+        clock: Clock,
+        hide: Hide,
+        peers: PeerClient | None = None,
+    ) -> None:
+        """``peers`` None: Java workers are not asked for their versions."""
+        self._views = views
+        self._reads = reads
+        self._rows = rows
+        self._clock = clock
+        self._hide = hide
+        self._peers = peers
+        self._versions: dict[str, tuple[float, str | None]] = {}  # of Java workers, and when to ask again
+
+    def page(self, wanted: OverviewQuery) -> OverviewPage:
+        """Return the rows that a query selects, with counts of all rows."""
+        return self._rows.page(wanted)
+
+    def changes(self, since_ms: int) -> OverviewChange:
+        """Return the rows that changed since ``since_ms`` (ms since 1970), and the removed connectors."""
+        return self._rows.changes(since_ms)
+
+    def connector(self, name: str) -> ConnectorDetail:
+        """Return a connector with its configuration, tasks and timeline. Raises NotFoundError."""
+        status = self._views.connector_status(name)  # NotFoundError
+        config = self._hide(self._views.connector_config(name).written())
+        answers = self._reads.ask(CONNECTOR, {"name": name})
+        counters, row = counters_of(answers), self._rows.looked().get(name)
+        named = {instance.worker_id for instance in (status.connector, *status.tasks)}
+        return ConnectorDetail(
+            name=name,
+            type=status.type,
+            class_name=config.get("connector.class", ""),
+            state=status.connector.state,
+            aggregate=aggregate_state(status.connector.state, Counter(task.state for task in status.tasks)),
+            worker_id=status.connector.worker_id,
+            records_per_second=row.records_per_second if row else None,
+            lag=row.lag if row else None,
+            errors=row.errors if row else None,
+            last_error=row.last_error if row else None,
+            last_error_at_ms=row.last_error_at_ms if row else None,
+            restart=row.restart if row else status.connector.restart,
+            stalled=row.stalled if row else None,
+            abnormal=row.abnormal if row else False,
+            why=row.why if row else "",
+            trace=status.connector.trace,
+            version=status.connector.version,
+            config=config,
+            topics=self._topics(name),
+            tasks=[_task(task, counters.get(task.id, {})) for task in status.tasks],
+            course=[CoursePoint(*point) for point in course_of(answers)],
+            unanswered=[worker for worker in unanswered(answers) if worker.worker_id in named],
+            at_ms=self._clock.now_ms(),
+        )
+
+    def _topics(self, name: str) -> tuple[str, ...]:
+        try:
+            return self._views.topics(name)
+        except ForbiddenError:  # tracking is off
+            return ()
+
+    def group(self) -> GroupInfo:
+        """Return the group and its workers, each with the work that it reports."""
+        standing = self._views.standing()
+        answers = self._reads.ask(WORKER)
+        return GroupInfo(
+            group_id=standing.group_id,
+            kafka_cluster_id=self._views.kafka_cluster_id(),
+            protocol=standing.protocol,
+            leader=next((answer.worker.worker_id for answer in answers if answer.worker.leader), None),
+            generation=standing.generation,
+            workers=[self._worker(answer) for answer in answers],
+            at_ms=self._clock.now_ms(),
+        )
+
+    def _worker(self, answer: WorkerAnswer) -> GroupWorkerRow:
+        worker, said = answer.worker, answer.answer if not answer.why and isinstance(answer.answer, Mapping) else None
+        version, reachable = (said.get("version"), True) if said else (None, answer.runtime != "unknown")
+        if answer.runtime == JAVA:
+            version = self._java_version(worker)
+            reachable = version is not None
+        connectors, tasks = (said["connectors"], said["tasks"]) if said else self._by_statuses(worker.worker_id)
+        return GroupWorkerRow(
+            worker.worker_id,
+            worker.url,
+            worker.leader,
+            worker.this,
+            answer.runtime,
+            version,
+            reachable,
+            answer.why,
+            said.get("health") if said else None,
+            connectors,
+            tasks,
+            said.get("records_per_second") if said else None,
+            said.get("memory_bytes") if said else None,
+            said.get("started_ms") if said else None,
+            said.get("open_files") if said else None,
+            said.get("open_files_max") if said else None,
+        )
+
+    def _by_statuses(self, worker_id: str) -> tuple[list[str], list[str]]:
+        """Return the connectors and tasks of a worker that does not answer, by their statuses."""
+        return self._rows.reported_by(worker_id)
+
+    def _java_version(self, worker: GroupWorker) -> str | None:
+        again_s, version = self._versions.get(worker.worker_id, (0.0, None))
+        if self._peers is None or time.monotonic() < again_s:
+            return version
+        try:
+            answer = self._peers.request("GET", worker.url, timeout_ms=ASK_LIMIT_MS)
+            version = str(decode_json(answer.body)["version"]) if answer.status == 200 else None
+        except (ConnectError, LookupError, TypeError):
+            version = None
+        self._versions[worker.worker_id] = (time.monotonic() + (VERSION_AGAIN_S if version else 5.0), version)
+        return version
+
+
+def _task(task: TaskState, counted: Mapping[str, object]) -> TaskRow:
+    return TaskRow(
+        id=task.id,
+        state=task.state,
+        worker_id=task.worker_id,
+        trace=task.trace,
+        restart=task.restart,
+        stalled=task.progress.reason if task.progress else None,
+        **dict(counted),  # type: ignore[arg-type]
     )
