@@ -7,27 +7,58 @@ closes has left in it. Must not: lay out or retry batches (``ColumnSender``).
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence, Set
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProducerClosed
+from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch, sends_no_more, withdraw
+from spark_connect_rt.kafka.error_mapping import connect_error, is_retriable
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch
+from spark_connect_rt.kafka.records.varint_columns import Numbers
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import (
-    LAST_WAIT_S,
-    BatchPosition,
-    PartitionRows,
-    Requests,
-    close,
-    joined,
-)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """Rows of one partition."""
+
+    columns: pa.RecordBatch
+    sizes: Numbers
+    now_ms: int
+    until_s: float
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes they take in a batch at most."""
+        return int(self.sizes.sum())
+
+    def slice(self, first: int, end: int | None = None) -> PartitionRows:
+        """Return those from ``first`` to before ``end``."""
+        columns = self.columns.slice(first, None if end is None else end - first)
+        return PartitionRows(columns, self.sizes[first:end], self.now_ms, self.until_s)
+
+
+class BatchPosition(NamedTuple):
+    """Where the first record of a batch lies."""
+
+    offset: int
+    appended_ms: int | None = None  # the broker's timestamp for all of them; None: their own are kept
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of batches with the same columns, at least one row, as one batch."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
 
 # Small batches of several producers for one partition, sent as one record batch: a request costs more than its rows.
 #
@@ -193,6 +224,7 @@ def _fail(entries: Sequence[_Entry], error: Exception) -> None:
 
 
 RECONNECT_S = 1.0
+LAST_WAIT_S = 1.0  # for batches under way when the producer is closed
 
 
 class ProducerClient:
@@ -276,3 +308,43 @@ class ProducerClient:
 def _retrieve_outcome(sent: asyncio.Future[Any]) -> None:
     if not sent.cancelled():
         sent.exception()
+
+
+class Requests:
+    """Keeps a broker's share of what is under way below max.request.size: aiokafka sends all of it in one request."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._under_way: Counter[Any] = Counter()
+        self._turns: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def room(self, leader: Any, size: int) -> AsyncIterator[None]:
+        """Wait until a batch of this size may be sent to its leader, and hold the room. First come, first served."""
+        async with self._turns[leader]:  # else small ones would keep a large one out for ever
+            while self._under_way[leader] and self._under_way[leader] + size > self._limit_bytes:
+                self._changed.clear()
+                await self._changed.wait()
+            self._under_way[leader] += size
+        try:
+            yield
+        finally:
+            self._under_way[leader] -= size
+            self._changed.set()
+
+
+async def close(producer: Any) -> None:
+    """Close a producer, and give up what is under way."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(producer.stop(), LAST_WAIT_S)
+    await producer.client.close()
+
+
+def client_error(error: KafkaError, doing: str) -> ConnectError:
+    """Return the ConnectError for an error of aiokafka; ``doing`` begins its message."""
+    code = getattr(error, "errno", None)
+    if code is not None and code > 0:
+        return connect_error(NamedError(code), doing)
+    kind = RetriableError if is_retriable(error) else ConnectError
+    return kind(f"{doing}: {error!r}")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender
+from spark_connect_rt.kafka.writing.column_producer import CLOSE_LIMIT_S, ColumnProducer, ColumnSender, Produced
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings, settings_of
-from spark_connect_rt.kafka.writing.column_values import Produced
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 
 CLIENT_ID = "connectrt-producers"
@@ -140,3 +140,58 @@ class SharedClients:
 
 
 SHARED_CLIENTS = SharedClients()
+
+
+class SharedColumnProducer(ColumnProducer):
+    """A ColumnProducer by a client that others use, too: what fails or ends it is its own, and their loop goes on."""
+
+    def __init__(
+        self,
+        settings: ColumnSettings,
+        client: ProducerClient,
+        loop: SharedLoop,
+        give_back: Callable[[ProducerClient], bool],
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Take what ``SharedClients.take`` returned, and its ``give_back``."""
+        self._client = client
+        self._shared = loop
+        self._give_back = give_back
+        self._over = threading.Event()
+        super().__init__(settings, clock_s)
+
+    def _new_sender(self, settings: ColumnSettings) -> ColumnSender:
+        return ColumnSender(settings, self._delivered, self._client)
+
+    def _start(self, sender: ColumnSender) -> None:
+        self._sender = sender
+        self._loop = self._shared.loop
+        self._shared.attach(self._loop_ended)
+        self._loop.call_soon_threadsafe(self._start_sending)
+
+    def _hand_over(self, produced: Produced) -> None:
+        self._shared.put(self._sender, produced)
+
+    def close(self) -> None:
+        """See ``kafka.executor_clients.BatchProducer.close``."""
+        if not self._over.is_set():
+            self._loop.call_soon_threadsafe(lambda: self._sending.cancel())
+            self._over.wait(CLOSE_LIMIT_S)
+
+    # -- the loop's thread
+
+    def _start_sending(self) -> None:
+        self._sending = self._loop.create_task(self._sender.run())
+        self._sending.add_done_callback(self._sent)
+
+    def _sent(self, sending: asyncio.Task[None]) -> None:
+        self._shared.detach(self._loop_ended)
+        if not sending.cancelled() and isinstance(error := sending.exception(), Exception):
+            self._fail(error)
+        if self._give_back(self._client):
+            self._closing = self._loop.create_task(self._client.close())
+        self._over.set()
+
+    def _loop_ended(self, error: Exception) -> None:
+        self._over.set()
+        self._fail(error)
