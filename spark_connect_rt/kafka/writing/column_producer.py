@@ -3,9 +3,11 @@
 Read it downward, in the order of a record: ``ColumnProducer.produce``, the inbox on the event loop, the deal to
 partitions and the sending (``ColumnSender``), the record's place in Kafka.
 
-Of every producer with settings that ``column_settings`` understands: librdkafka takes one call for each record, and
-one report where offsets are to be known, which costs several times what the layout of columns does. Owns: the thread
-with the event loop, the buffer's bound, the first failure.
+Every producer uses it whose settings ``column_settings`` understands. librdkafka takes one call for each record, and
+one report for each record whose offset is wanted. That costs several times as much as the layout of columns.
+
+The task's thread produces and waits. A second thread runs the event loop, which deals, lays out and sends. Nothing in
+between is called for each record.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
-from spark_connect_rt.kafka.error_mapping import connect_error, gone, is_retriable
+from spark_connect_rt.kafka.error_mapping import client_error, connect_error, gone, is_retriable
 from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_batch, record_bytes
 from spark_connect_rt.kafka.records.varint_columns import Numbers
@@ -47,7 +49,6 @@ from spark_connect_rt.kafka.writing.producer_client import (
     BatchPosition,
     PartitionRows,
     ProducerClient,
-    client_error,
     joined,
 )
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
@@ -58,17 +59,23 @@ log = logging.getLogger(__name__)
 
 
 class ColumnProducer:
-    """A BatchProducer on aiokafka's client. One thread; another one is its own.
+    """A BatchProducer on aiokafka's client. One thread calls it, and it starts a second for the event loop.
 
-    Raises as ``KafkaBatchProducer`` does, but for a row whose partition does not exist: that fails the delivery.
+    It raises what ``KafkaBatchProducer`` raises, with one exception: a row whose partition does not exist fails the
+    delivery and not the call of ``produce``.
     """
 
     def __init__(self, settings: ColumnSettings, clock_s: Callable[[], float] = time.time) -> None:
-        """Take what ``column_settings`` returned, and the time since the epoch, for records that bring none."""
+        """Start the event loop and connect.
+
+        Args:
+            settings: of ``column_settings``.
+            clock_s: returns the seconds since the epoch, for records without a timestamp.
+        """
         self._settings = settings
         self._clock_s = clock_s
         self._changed = threading.Condition()  # of the following
-        self._records = self._bytes = 0  # under way
+        self._records = self._bytes = 0  # in flight
         self._runs = DeliveryRuns()
         self._places = RecordOffsets()
         self._failure: ConnectError | None = None
@@ -91,7 +98,11 @@ class ColumnProducer:
         self._thread.start()
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``kafka.executor_clients.BatchProducer.produce``."""
+        """Queue every row of a batch in produce form, and wait while the buffer is full.
+
+        Raises the first failure so far, DataError for a record above ``max.request.size``, and TimedOutError after
+        ``max.block.ms`` without room in the buffer.
+        """
         if not batch.num_rows:
             return
         sizes = record_bytes(batch)
@@ -126,11 +137,11 @@ class ColumnProducer:
         return connect_error(NamedError(NamedError.MSG_SIZE_TOO_LARGE), doing)
 
     def skip_refused(self) -> None:
-        """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
+        """Leave refused records out from now on, as ``kafka.executor_clients.SkipsRefused`` describes."""
         self._skips, self._sender.on_refused = True, self._left_out
 
     def refused(self) -> list[ConnectError]:
-        """See ``kafka.executor_clients.SkipsRefused.refused``."""
+        """Return one error for each record that was left out since the last call."""
         with self._changed:
             taken, self._refused = self._refused, []
             return taken
@@ -139,12 +150,12 @@ class ColumnProducer:
         self._loop.call_soon_threadsafe(self._sender.put, produced)
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.BatchProducer.flush``."""
+        """Return when every queued record is acknowledged. Raises the first failure, and TimedOutError."""
         if not self._wait(lambda: not self._records, timeout_ms):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def is_empty(self, otherwise: Callable[[], None]) -> bool:
-        """See ``kafka.executor_clients.IdleNotifier.is_empty``."""
+        """Return whether ``flush`` would not wait. If it would, call ``otherwise`` once when it no longer does."""
         with self._changed:
             if not self._records or self._failure is not None:
                 return True
@@ -152,30 +163,33 @@ class ColumnProducer:
             return False
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``kafka.executor_clients.BatchProducer.hurry``."""
+        """Bound the waits of ``produce`` and ``flush`` by this time of the monotonic clock. Any thread."""
         with self._changed:
             self._end_by_s = end_by_s
             self._changed.notify_all()
 
     def delivered(self) -> list[Delivered]:
-        """See ``kafka.executor_clients.BatchProducer.delivered``."""
+        """Return where records are that were acknowledged since the last call, in order for each partition."""
         with self._changed:
             return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See ``kafka.executor_clients.BatchProducer.metadata``."""
+        """Return the place of each record that was queued since the last call, in that order."""
         with self._changed:
             return self._places.take()
 
     def close(self) -> None:
-        """See ``kafka.executor_clients.BatchProducer.close``."""
+        """Drop the queued records, end the event loop and wait for its thread."""
         if self._thread.is_alive():
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 self._loop.call_soon_threadsafe(self._sending.cancel)
             self._thread.join(CLOSE_LIMIT_S)
 
     def _wait(self, fact: Callable[[], bool], limit_ms: int, *, hurried: bool = True) -> bool:
-        """Wait for a fact; return whether it came. Raises the first failure. ``hurried``: see ``hurry``."""
+        """Wait for a fact and return whether it came. Raises the first failure.
+
+        ``hurried``: whether the time that ``hurry`` set bounds the wait, too.
+        """
         latest_s = time.monotonic() + limit_ms / 1000
         with self._changed:
             while self._failure is None and not fact():
@@ -214,7 +228,7 @@ class ColumnProducer:
             self._say_empty()
 
     def _watch_contact(self) -> None:
-        """Say now and then whether the brokers take what is under way."""
+        """Report every ``CONTACT_EACH_S`` whether the brokers take the records in flight."""
         servers = self._settings.client["bootstrap_servers"]
         with self._changed:
             gets_on, self._gets_on = self._gets_on or not self._records, False
@@ -256,39 +270,41 @@ async def _outcome(task: asyncio.Task[None]) -> None:
     await task
 
 
-# Batches that were produced and are not dealt to their partitions yet, in order. On the event loop.
-#
-# Dealing costs something for each batch and each partition in it, so small batches that piled up leave as one.
+# The inbox holds, in order, the batches that were produced and are not dealt to their partitions yet.
+# Dealing has a price for each batch and each partition in it, so small batches that piled up leave together.
 
 
-JOINED_BYTES = 256 << 10  # above it a batch costs little beside its bytes
+JOINED_BYTES = 256 << 10  # above it the price of a batch is small against that of its bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """One ``produce``: a batch in produce form, and when."""
+    """The batch of one ``produce`` in produce form, and its times."""
 
     batch: pa.RecordBatch
     now_ms: int
-    until_s: float  # of the loop's clock: no later it is acknowledged
+    until_s: float  # of the loop's clock: the latest time of its acknowledgement
     sizes: Numbers | None = None  # ``record_bytes`` of the batch, where they are known
 
 
 class Inbox:
-    """See the module."""
+    """The batches of one producer that wait to be dealt. The event loop's thread."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start the inbox without a batch."""
         self._waiting: deque[Produced] = deque()
         self._some = asyncio.Event()
 
     def put(self, produced: Produced) -> None:
-        """Add one behind all others."""
+        """Add a batch behind all others."""
         self._waiting.append(produced)
         self._some.set()
 
     async def take(self) -> Produced:
-        """Return the first, with small ones behind it that are alike: the time is the first one's. Waits for one."""
+        """Wait for a batch, and return it joined with the small ones behind it that have the same columns and topic.
+
+        The result has the times of the first batch.
+        """
         await self._some.wait()
         first = self._waiting.popleft()
         taken, size = [first.batch], int(first.batch.nbytes)
@@ -305,15 +321,14 @@ class Inbox:
         return replace(first, batch=joined(taken), sizes=None)
 
 
-# Sends columns as record batches through aiokafka's producer: the half of ``ColumnProducer`` on the event loop.
+# The sender deals rows to partitions, lays them out, sends them and retries. aiokafka owns connections, leaders and
+# requests. It drops a batch after request.timeout.ms, and the sender sends it once more.
 #
-# Owns: rows that wait for their partition, one batch of each partition under way, trying again. aiokafka owns the
-# connections, the leaders and the requests; it gives a batch up after request.timeout.ms, then it is sent from here
-# once more. Order within a partition holds: its next batch is laid out when the one before is acknowledged, of all the
-# rows that came meanwhile.
+# A partition has at most one batch in flight. The next one is laid out of all rows that came meanwhile, so the order
+# within a partition holds.
 
 
-SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
+SMALL_BYTES = 64 << 10  # of a lone batch: rows that come while it is in flight are laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 OnDelivered = Callable[[TopicPartition, BatchPosition, PartitionRows], None]
 OnRefused = Callable[[PartitionRows, DataError], None]
@@ -321,14 +336,17 @@ _Ready = tuple[PartitionRows, ReadyBatch]
 
 
 class ColumnSender:
-    """See the module. Everything but the making on the loop's thread."""
+    """The half of ``ColumnProducer`` on the event loop. Only the constructor may run on another thread."""
 
     def __init__(
         self, settings: ColumnSettings, on_delivered: OnDelivered, client: ProducerClient | None = None
     ) -> None:
-        """Take what to call with the partition, where the rows begin there, and these rows.
+        """Connect nothing yet; ``run`` does.
 
-        ``client``: one that others use, too; None: one of its own.
+        Args:
+            settings: of ``column_settings``.
+            on_delivered: is called with the partition, the position of the first row there, and the rows.
+            client: a client that other producers use, too. None makes a separate client.
         """
         self._last_error = ""
         self._client = client or ProducerClient(settings)
@@ -344,7 +362,7 @@ class ColumnSender:
 
     @property
     def last_error(self) -> str:
-        """Return what went wrong last and was tried again."""
+        """Return the text of the last error that was retried; empty if there was none."""
         return self._last_error or self._client.last_error
 
     @last_error.setter
@@ -373,7 +391,7 @@ class ColumnSender:
         return await self._client.connected()
 
     async def _arrived(self, produced: Produced) -> list[TopicPartition]:
-        """Have rows wait for their partition; return the partitions for which none waited and none is under way."""
+        """Deal rows to their partitions, and return the partitions that had no waiting row and no batch in flight."""
         unplaced = {topic: await self._places(topic) for topic in topics_without_partition(produced.batch)}
         idle = []
         for place, columns in rows_by_partition(produced.batch, unplaced):
@@ -388,7 +406,7 @@ class ColumnSender:
         return idle
 
     async def _places(self, topic: str) -> TopicPartitioning:
-        """Return where rows of a topic may go; those without a key to a partition with a leader, if any has one."""
+        """Return the partitions of a topic, and the one for rows without a key: one with a leader, if any has one."""
         partitions = await self._partitions(topic)
         led = self._producer.client.cluster.available_partitions_for_topic(topic)
         return TopicPartitioning(len(partitions), random.choice(sorted(led or partitions)))
@@ -424,7 +442,7 @@ class ColumnSender:
         return rows, ReadyBatch(content, len(rows.sizes))
 
     async def _send(self, place: TopicPartition, rows: PartitionRows, batch: ReadyBatch | None) -> None:
-        """Send rows until they are acknowledged; ``batch`` None: perhaps in one batch with those of others."""
+        """Send rows until they are acknowledged. Without ``batch``, rows of other producers may share theirs."""
         doing = f"producing to {place}"
         try:
             async with asyncio.timeout_at(rows.until_s):
@@ -441,9 +459,10 @@ class ColumnSender:
     async def _without_refused(
         self, place: TopicPartition, rows: PartitionRows, refusal: ConnectError, *, halved: bool
     ) -> None:
-        """Send refused rows in halves, until those are left that are refused alone. Raises what fails the delivery.
+        """Send refused rows in halves, until each refused record stands alone, and leave these out.
 
-        ``halved``: also where no record may be left out, as the topic's limit may be less than ours.
+        Raises the refusal if no record may be left out. ``halved`` sends halves in that case, too, because the limit of
+        the topic may be lower than the producer's.
         """
         skips = self.on_refused is not None and isinstance(refusal, DataError)
         count = len(rows.sizes)
@@ -460,7 +479,7 @@ class ColumnSender:
     async def _acknowledged(
         self, place: TopicPartition, rows: PartitionRows, batch: ReadyBatch | None
     ) -> BatchPosition:
-        """Return where the first record lies. Raises KafkaError: to try again is no use; ConnectError."""
+        """Return the position of the first record. Raises KafkaError if no retry helps, and ConnectError."""
         while True:
             await self._check(place)
             try:
@@ -477,14 +496,17 @@ class ColumnSender:
             await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
 
     async def _check(self, place: TopicPartition) -> None:
-        """Raise DataError when there is no such partition, also by the newest metadata."""
+        """Raise DataError if the newest metadata has no such partition."""
         if place.partition not in await self._partitions(place.topic):
             await self._refreshed()
             if place.partition not in await self._partitions(place.topic):
                 raise connect_error(NamedError(NamedError._UNKNOWN_PARTITION), f"producing to {place}")
 
     async def _partitions(self, topic: str) -> set[int]:
-        """Return the topic's partitions; waits while no broker answers. Raises NotFoundError, ConnectError."""
+        """Return the numbers of the topic's partitions. Waits while no broker answers.
+
+        Raises NotFoundError and ConnectError.
+        """
         if topic not in self._topics:
             self._topics.add(topic)
             self._client.writes_to(topic)
@@ -498,7 +520,7 @@ class ColumnSender:
                     raise gone(client_error(error, f"producing to {topic}")) from error
 
     async def _refreshed(self, most: int | None = None) -> bool:
-        """Ask a broker for the metadata until one answers, or so many times."""
+        """Request the metadata until a broker answers, at most ``most`` times. Returns whether a broker answered."""
         while not await self._producer.client.force_metadata_update():
             most = None if most is None else most - 1
             if most == 0:
@@ -508,13 +530,13 @@ class ColumnSender:
 
 
 def _fill(waiting: Iterable[PartitionRows], batch_bytes: int) -> bool:
-    """Tell whether rows make a batch, or more."""
+    """Return whether the rows fill a batch."""
     size = 0
     return any((size := size + rows.size) >= batch_bytes for rows in waiting)
 
 
 def _taken(waiting: deque[PartitionRows], most_bytes: int) -> PartitionRows:
-    """Take rows with the same columns from the front, a batch of them, at least one."""
+    """Take rows with the same columns from the front: a batch of them, and at least one row."""
     taken, size = list[PartitionRows](), 0
     while waiting and (not taken or waiting[0].columns.schema.equals(taken[0].columns.schema)):
         first = waiting.popleft()
@@ -532,25 +554,23 @@ def _taken(waiting: deque[PartitionRows], most_bytes: int) -> PartitionRows:
     return PartitionRows(columns, sizes, taken[0].now_ms, taken[0].until_s)
 
 
-# Where each record went that a ``ColumnProducer`` wrote, in the order of its ``produce``: for tasks with commitRecord.
-#
-# A number travels with each row as a column of its own, which no layout looks at; what is acknowledged comes as
-# columns, too, so nothing is called for each record. Owns the numbers. Not thread-safe: the producer's lock is around
-# it.
+# The place of each record, in the order of ``produce``, for tasks with commitRecord. Each row carries its number in an
+# additional column, which the layout ignores. Acknowledged rows come back as columns, so nothing is called for each
+# record. Not thread-safe: the producer holds its lock.
 
 NUMBER = "connectrt.number"
 
 
 class RecordOffsets:
-    """Of one producer."""
+    """The offsets of the records of one producer."""
 
     def __init__(self) -> None:
-        """Start with no record."""
+        """Start without a record, at number 0."""
         self._first = self._next = 0  # numbers that are not taken yet
         self._places: list[RecordMetadata | None] = []
 
     def numbered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch in produce form with the numbers of its rows, which are the next ones."""
+        """Return a batch in produce form with a column of the next numbers, one for each row."""
         numbers = np.arange(self._next, self._next + batch.num_rows, dtype=np.int64)
         self._next += batch.num_rows
         self._places.extend([None] * batch.num_rows)
@@ -562,14 +582,14 @@ class RecordOffsets:
     def note(
         self, place: TopicPartition, offset: int, rows: pa.RecordBatch, now_ms: int, appended_ms: int | None
     ) -> None:
-        """Take note of records that a partition holds from this offset on.
+        """Note the places of records that a partition holds from this offset on.
 
         Args:
             place: the partition.
             offset: of the first row.
             rows: numbered, as they were laid out.
-            now_ms: the timestamp of those without one.
-            appended_ms: the broker's own for all of them; None: the topic keeps theirs.
+            now_ms: the timestamp of records without one.
+            appended_ms: the broker's timestamp for all of them. None: the topic keeps those of the records.
         """
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         stamps = columns["timestamp"].to_pylist() if "timestamp" in columns else [None] * rows.num_rows
@@ -581,7 +601,7 @@ class RecordOffsets:
             self._places[number - self._first] = metadata
 
     def take(self) -> list[RecordMetadata | None]:
-        """Return those of all records since the last call, None of one that is not acknowledged; forget them."""
+        """Return and forget the places of all records since the last call. None: not acknowledged."""
         taken, self._places = self._places, []
         self._first = self._next
         return taken
