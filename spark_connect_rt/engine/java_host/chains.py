@@ -21,7 +21,6 @@ from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.hosting import monotonic_ms
 from spark_connect_rt.engine.executor.python_sink import SinkParts, converted_and_reported
 from spark_connect_rt.engine.java_host.plugin_folders import with_converters
-from spark_connect_rt.engine.java_host.source_calls import Segment
 from spark_connect_rt.engine.java_host.stages.rows import RowCodec, json_with_schema, read_all
 from spark_connect_rt.engine.java_host.wire import Frame, produce_batches
 from spark_connect_rt.errors import ConnectError
@@ -36,6 +35,9 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _APACHE = "org.apache.kafka."
 _ORIGINALS = 100_000  # records whose consumed bytes are kept for a dead letter that comes late
+
+Segment = tuple[str, int, int]
+"""(the topic that the JVM knows, Kafka records, how many of the JVM's records they are)"""
 
 
 @dataclass(frozen=True, slots=True)

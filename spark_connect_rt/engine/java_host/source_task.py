@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.records import RecordMetadata, SourceRecord
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
@@ -27,18 +29,19 @@ from spark_connect_rt.engine.executor.source_task import (
     SourceOutput,
     SourceParts,
 )
-from spark_connect_rt.engine.java_host.chains import SourceChain
-from spark_connect_rt.engine.java_host.jvm_pool import slot_hosts
+from spark_connect_rt.engine.java_host.chains import Segment, SourceChain
+from spark_connect_rt.engine.java_host.heartbeats import OnMeter
+from spark_connect_rt.engine.java_host.jvm_pool import HostedNumber, slot_hosts
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.java_host.sink_calls import plugin_error
-from spark_connect_rt.engine.java_host.source_calls import Segment, SentFrames, SourceCalls
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, one_batch, produce_batches
 from spark_connect_rt.errors import BadConfigError, DataError, JavaPluginError, ShuttingDownError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
 from spark_connect_rt.records.pipeline.columns import TOPIC, ProduceRows, produce_batch
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, Headers, ReportSettings, Written
+from spark_connect_rt.records.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, RetryInterrupted, RetryWait, Stage
 from spark_connect_rt.records.pipeline.source_pipeline import (
     JOINED_BYTES,
@@ -48,117 +51,6 @@ from spark_connect_rt.records.pipeline.source_pipeline import (
     place_of,
 )
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
-
-# A batch's offsets, held back until the next batch is on its way behind it.
-#
-# Owns when the offsets of a Java source that is no exactly-once source go out. Several records of one offset may come
-# in two polls: Debezium makes of a moved primary key a delete, a tombstone and an insert, each at the change's place
-# in the log, and takes all of them for sent once that offset is stored. Java Connect stores offsets a minute apart, so
-# what follows has long been sent; here they go out behind each batch, and a kill between the two polls lost the
-# insert. So did a poll that failed: what Debezium had ready is gone then, and it starts again from the offsets that
-# are stored.
-
-
-HOLD_S = 0.25  # behind the last batch, when nothing follows
-FAILED_HOLD_S = 60.0  # when a poll failed behind it: as long as Java Connect has by default
-_NOTHING = pa.RecordBatch.from_arrays([], names=[])
-
-
-class HeldOffsets:
-    """Batches and offsets of one task, on their way to its output. The task's thread."""
-
-    def __init__(self, output: SourceOutput, add_row: Callable[[], None], clock: Callable[[], float] = time.monotonic):
-        """Hold nothing yet.
-
-        Args:
-            output: takes the batches.
-            add_row: is called before a row of offsets alone is sent.
-            clock: seconds.
-        """
-        self._output, self._add_row, self._clock = output, add_row, clock
-        self._held: SourceOffsets = ()
-        self._until_s = 0.0
-
-    def send(self, converted: ConvertedBatch) -> None:
-        """Send a batch with the offsets of those before it; its own are held. May raise what the output raises."""
-        if converted.source_offsets:
-            given, self._held = self._held, converted.source_offsets
-            self._until_s = self._clock() + HOLD_S
-            converted = replace(converted, source_offsets=given)
-        self._output.send(converted)
-
-    def poll_failed(self) -> None:
-        """Hold what is held for longer: the connector may begin again there, though records before it are missing."""
-        self._until_s = self._clock() + FAILED_HOLD_S
-
-    def wait_s(self) -> float | None:
-        """Return in how many seconds to call ``release``; None: nothing is held."""
-        return max(0.0, self._until_s - self._clock()) if self._held else None
-
-    def release(self, *, at_once: bool = True) -> None:
-        """Send what is held, if its time has come or ``at_once``: nothing follows it."""
-        if self._held and (at_once or self._clock() >= self._until_s):
-            given, self._held = self._held, ()
-            self._add_row()
-            self._output.send(ConvertedBatch(_NOTHING, given, 0, 0, ()))
-
-
-# Errant records of a source task in a JVM: what its frames say, as the errants and dead letters of every source.
-
-
-def errant_of(head: dict[str, Any]) -> FailedRecord:
-    """Return the errant record that an ERRANT frame's head tells of."""
-    record = _record(head)
-    said = head["error"] or {"class": "", "message": None, "trace": ""}
-    error = JavaPluginError(said["class"], said["message"], said["trace"])
-    return FailedRecord(
-        place_of(record), Stage(head["stage"]), error, head["executing_class"] or "", record, text=head["text"]
-    )
-
-
-def _record(head: dict[str, Any]) -> SourceRecord:
-    return SourceRecord(
-        _map(head["source_partition"]),
-        _map(head["source_offset"]),
-        head["topic"],
-        partition=head["partition"],
-        timestamp_ms=head["timestamp"],
-    )
-
-
-def _map(stored: Any) -> dict[str, Any]:
-    """Return a source partition or offset; what has no JSON came as Java's text."""
-    return stored if isinstance(stored, dict) else {} if stored is None else {"text": stored}
-
-
-def given_up(frames: Sequence[Frame], letters: DeadLetters | None, *, tolerated: bool) -> ConvertedBatch:
-    """Return the errant records of some ERRANT frames, and their dead letters, as one batch without offsets."""
-    errants, rows = [], ProduceRows()
-    for frame in frames:
-        errant = errant_of(frame.head)
-        errants.append(errant)
-        if letters is not None and isinstance(errant.record, SourceRecord):
-            key, value, headers = _contents(frame)
-            rows.append(letters.of_written(errant, errant.record, key, value, headers))
-    batch = rows.take() if len(rows) else produce_batch("", pa.array([], pa.binary()))
-    return ConvertedBatch(batch, (), 0, len(errants) if tolerated else 0, (), tuple(errants))
-
-
-def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
-    """Return key, value and headers of an ERRANT frame with data."""
-    at = 0
-
-    def part(size: int) -> bytes | None:
-        nonlocal at
-        if size < 0:
-            return None
-        at += size
-        return bytes(frame.data[at - size : at])
-
-    head = frame.head
-    key, value = ((part(size), encoding) for size, encoding in (head["key"], head["value"]))
-    return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
-
 
 ABANDONED_MS = 5_000  # for the end of a task whose slice is over
 UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord
@@ -502,3 +394,292 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
     """Return the one topic of a batch; none where each row has its own."""
     metadata = batch.schema.metadata or {}
     return (metadata[TOPIC].decode(),) if TOPIC in metadata else ()
+
+
+# The frames that cross for one task.
+
+
+MOST_POLLS, FEWEST_POLLS = 16, 2  # granted ahead
+AHEAD_BYTES = 4 << 20  # as far as it is known how large a poll is
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    reason: str
+
+
+class SourceCalls(OnMeter):
+    """What crosses for one task. The task's thread, but for ``on_frame`` and ``on_gone``."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called when something came, on the JVM's thread."""
+        self._wake = wake
+        self._came: deque[Frame | _Gone] = deque()
+        self._jvm: HostedNumber | None = None
+        self._granted = 0  # polls that may still come
+        self._poll_bytes = 0  # of the poll that comes
+        self._most = FEWEST_POLLS
+        self._gone = False
+
+    def on_frame(self, frame: Frame) -> None:
+        """See jvm_pool.Hosted."""
+        self._came.append(frame)
+        self._wake()
+
+    def on_gone(self, reason: str) -> None:
+        """See jvm_pool.Hosted."""
+        self._came.append(_Gone(reason))
+        self._wake()
+
+    def begin(self, jvm: HostedNumber) -> None:
+        """Speak to this JVM from now on."""
+        self._jvm = jvm
+
+    @property
+    def has_jvm(self) -> bool:
+        """Whether there is one that lives, as far as is known."""
+        return self._jvm is not None and not self._gone
+
+    def next(self) -> Frame | None:
+        """Return the next frame, None: there is none yet. Raises JavaHostGoneError."""
+        if not self._came:
+            return None
+        frame = self._came.popleft()
+        if isinstance(frame, _Gone):
+            self._gone = True
+            raise JavaHostGoneError(f"the Java host is gone: {frame.reason}")
+        return frame
+
+    def send(self, kind: ToJava, head: Any = None) -> None:
+        """Send a frame. Raises JavaHostGoneError."""
+        assert self._jvm is not None
+        self._jvm.send(kind, head)
+
+    def taken(self, data_bytes: int, *, poll_ends: bool) -> None:
+        """Take note of a batch that was handed over: there is room for more."""
+        self._poll_bytes += data_bytes
+        if poll_ends:
+            self._granted -= 1
+            self._most = max(FEWEST_POLLS, min(MOST_POLLS, AHEAD_BYTES // max(1, self._poll_bytes)))
+            self._poll_bytes = 0
+
+    def grant(self) -> None:
+        """Let the task poll, some polls ahead."""
+        if self._granted <= self._most // 2:
+            self.send(ToJava.ROOM, self._most - self._granted)
+            self._granted = self._most
+
+    def call_back(self) -> None:
+        """Let it poll no more, until ``grant``; IDLE says that no poll is under way."""
+        self.send(ToJava.ROOM, 0)
+        self._granted = 0
+
+    def stacks(self, task: object, limit_s: float) -> str:
+        """Return what the task's threads are doing."""
+        assert self._jvm is not None
+        threads = [stack for kind in ("task", "commit") for stack in self._jvm.stacks(f"{kind}-{task}", limit_s)]
+        return "\n".join(f"{thread['thread']}\n    " + "\n    ".join(thread["stack"]) for thread in threads)
+
+    def kill(self, reason: str) -> None:
+        """End the JVM; its other tasks are lost, too, and hosted again."""
+        assert self._jvm is not None
+        self._gone = True
+        self._jvm.kill_jvm(reason)
+
+    def release(self) -> None:
+        """Let the JVM go."""
+        if self._jvm is not None:
+            self._jvm.release()
+
+
+# Errant records of a source task in a JVM: what its frames say, as the errants and dead letters of every source.
+
+
+def errant_of(head: dict[str, Any]) -> FailedRecord:
+    """Return the errant record that an ERRANT frame's head tells of."""
+    record = _record(head)
+    said = head["error"] or {"class": "", "message": None, "trace": ""}
+    error = JavaPluginError(said["class"], said["message"], said["trace"])
+    return FailedRecord(
+        place_of(record), Stage(head["stage"]), error, head["executing_class"] or "", record, text=head["text"]
+    )
+
+
+def _record(head: dict[str, Any]) -> SourceRecord:
+    return SourceRecord(
+        _map(head["source_partition"]),
+        _map(head["source_offset"]),
+        head["topic"],
+        partition=head["partition"],
+        timestamp_ms=head["timestamp"],
+    )
+
+
+def _map(stored: Any) -> dict[str, Any]:
+    """Return a source partition or offset; what has no JSON came as Java's text."""
+    return stored if isinstance(stored, dict) else {} if stored is None else {"text": stored}
+
+
+def given_up(frames: Sequence[Frame], letters: DeadLetters | None, *, tolerated: bool) -> ConvertedBatch:
+    """Return the errant records of some ERRANT frames, and their dead letters, as one batch without offsets."""
+    errants, rows = [], ProduceRows()
+    for frame in frames:
+        errant = errant_of(frame.head)
+        errants.append(errant)
+        if letters is not None and isinstance(errant.record, SourceRecord):
+            key, value, headers = _contents(frame)
+            rows.append(letters.of_written(errant, errant.record, key, value, headers))
+    batch = rows.take() if len(rows) else produce_batch("", pa.array([], pa.binary()))
+    return ConvertedBatch(batch, (), 0, len(errants) if tolerated else 0, (), tuple(errants))
+
+
+def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
+    """Return key, value and headers of an ERRANT frame with data."""
+    at = 0
+
+    def part(size: int) -> bytes | None:
+        nonlocal at
+        if size < 0:
+            return None
+        at += size
+        return bytes(frame.data[at - size : at])
+
+    head = frame.head
+    key, value = ((part(size), encoding) for size, encoding in (head["key"], head["value"]))
+    return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
+
+
+# A batch's offsets, held back until the next batch is on its way behind it.
+#
+# Owns when the offsets of a Java source that is no exactly-once source go out. Several records of one offset may come
+# in two polls: Debezium makes of a moved primary key a delete, a tombstone and an insert, each at the change's place
+# in the log, and takes all of them for sent once that offset is stored. Java Connect stores offsets a minute apart, so
+# what follows has long been sent; here they go out behind each batch, and a kill between the two polls lost the
+# insert. So did a poll that failed: what Debezium had ready is gone then, and it starts again from the offsets that
+# are stored.
+
+
+HOLD_S = 0.25  # behind the last batch, when nothing follows
+FAILED_HOLD_S = 60.0  # when a poll failed behind it: as long as Java Connect has by default
+_NOTHING = pa.RecordBatch.from_arrays([], names=[])
+
+
+class HeldOffsets:
+    """Batches and offsets of one task, on their way to its output. The task's thread."""
+
+    def __init__(self, output: SourceOutput, add_row: Callable[[], None], clock: Callable[[], float] = time.monotonic):
+        """Hold nothing yet.
+
+        Args:
+            output: takes the batches.
+            add_row: is called before a row of offsets alone is sent.
+            clock: seconds.
+        """
+        self._output, self._add_row, self._clock = output, add_row, clock
+        self._held: SourceOffsets = ()
+        self._until_s = 0.0
+
+    def send(self, converted: ConvertedBatch) -> None:
+        """Send a batch with the offsets of those before it; its own are held. May raise what the output raises."""
+        if converted.source_offsets:
+            given, self._held = self._held, converted.source_offsets
+            self._until_s = self._clock() + HOLD_S
+            converted = replace(converted, source_offsets=given)
+        self._output.send(converted)
+
+    def poll_failed(self) -> None:
+        """Hold what is held for longer: the connector may begin again there, though records before it are missing."""
+        self._until_s = self._clock() + FAILED_HOLD_S
+
+    def wait_s(self) -> float | None:
+        """Return in how many seconds to call ``release``; None: nothing is held."""
+        return max(0.0, self._until_s - self._clock()) if self._held else None
+
+    def release(self, *, at_once: bool = True) -> None:
+        """Send what is held, if its time has come or ``at_once``: nothing follows it."""
+        if self._held and (at_once or self._clock() >= self._until_s):
+            given, self._held = self._held, ()
+            self._add_row()
+            self._output.send(ConvertedBatch(_NOTHING, given, 0, 0, ()))
+
+
+# What a JVM's source task sent and is not durable yet: from BATCH rows back to the JVM's own batches. Pure.
+#
+# A JVM batch becomes some BATCH rows, maybe none; when the last of them is durable, so is the batch.
+
+
+@dataclass(slots=True)
+class _Row:
+    """One BATCH row: ``rows`` Kafka records, of which the first ``records`` are the task's, the others dead letters."""
+
+    records: int
+    rows: int
+    segments: Sequence[Segment] = ()  # of a JVM batch's last row
+    ends: int = 0  # JVM batches that end with it
+    data_bytes: int = 0  # of those batches
+
+
+class SentFrames:
+    """Of one task, in order. The task's thread."""
+
+    def __init__(self) -> None:
+        """Start with nothing sent."""
+        self.data_bytes = 0  # not durable yet
+        self._rows: deque[_Row] = deque()
+        self._places: deque[RecordMetadata | None] = deque()  # of a JVM batch that is durable in part
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self, rows: Sequence[tuple[int, int]], segments: Sequence[Segment], data_bytes: int = 0
+    ) -> dict[str, Any] | None:
+        """Remember a JVM batch; return the DURABLE head if it is durable at once: nothing of it is sent.
+
+        Args:
+            rows: (the task's records, all records) of each BATCH row.
+            segments: the task's records of all its rows, in their order.
+            data_bytes: how large it is, about.
+        """
+        if not rows:
+            if not self._rows:
+                return {"batches": 1, "places": {}}
+            self._rows[-1].ends += 1
+            return None
+        self._rows.extend(_Row(*row) for row in rows)
+        last = self._rows[-1]
+        last.segments, last.ends, last.data_bytes = segments, 1, data_bytes
+        self.data_bytes += data_bytes
+        return None
+
+    def add_row(self) -> None:
+        """Remember a BATCH row without records, which belongs to no JVM batch."""
+        self._rows.append(_Row(0, 0))
+
+    def durable(self, rows: int, metadata: Iterable[RecordMetadata | None]) -> dict[str, Any] | None:
+        """Return the DURABLE head now that so many more BATCH rows are durable; None: no JVM batch is.
+
+        Args:
+            metadata: of each Kafka record of these rows, in order.
+        """
+        found = iter(metadata)
+        batches, places = 0, dict[str, list[RecordMetadata | None]]()
+        for _ in range(min(rows, len(self._rows))):
+            row = self._rows.popleft()
+            self._places.extend(list(islice(found, row.rows))[: row.records])
+            for topic, count, wanted in row.segments:
+                taken = [self._places.popleft() for _ in range(min(count, len(self._places)))][:wanted]
+                places.setdefault(topic, []).extend(taken + [None] * (wanted - len(taken)))
+            if row.ends:
+                self._places.clear()
+            batches += row.ends
+            self.data_bytes -= row.data_bytes
+        return {"batches": batches, "places": {t: _runs(ones) for t, ones in places.items()}} if batches else None
+
+
+def _runs(places: Sequence[RecordMetadata | None]) -> list[tuple[int, int, int, int, str]]:
+    """Return [partition, first offset, records, timestamp, topic]; of what no one can read the offset is -1."""
+    return [
+        (partition, first, count, -1 if timestamp_ms is None else timestamp_ms, topic)
+        for topic, partition, first, timestamp_ms, count in metadata_runs(places)
+    ]
