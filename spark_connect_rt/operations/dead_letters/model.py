@@ -203,3 +203,28 @@ class DeadLetterReplays(Protocol):
 
     def delete(self, connector: str | None, topic: str | None) -> DeletedLetters:
         """Delete the letters before the first one that was not replayed."""
+
+
+class ConnectorFeed(Protocol):
+    """A connector of a replay's own, which feeds a sink (sink_replay.HerderFeed)."""
+
+    def can_begin(self) -> bool:
+        """Return whether this worker may make connectors now: it leads the group."""
+
+    def begin(self, name: str, config: Mapping[str, str]) -> None:
+        """Make the connector, or leave it as it is. Raises RetriableError, BadConfigError, ConnectError."""
+
+    def config_of(self, connector: str) -> Mapping[str, str]:
+        """Return a connector's configuration, references unresolved. Raises NotFoundError."""
+
+    def trouble(self, name: str) -> str:
+        """Return why it FAILED; empty: it did not."""
+
+    def committed(self, name: str) -> Mapping[str, int]:
+        """Return topic -> offset that its group committed in partition 0. Raises ConnectError."""
+
+    def end(self, name: str) -> None:
+        """Delete the connector. Raises ConnectError."""
+
+    def forget(self, name: str) -> None:
+        """Delete what its group committed. Raises ConnectError."""

@@ -28,8 +28,9 @@ from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.interfaces import GroupOffsets
 from spark_connect_rt.operations.dead_letters.letter import Letter
 from spark_connect_rt.operations.dead_letters.letter_edit import EditedRecord
+from spark_connect_rt.operations.dead_letters.model import ConnectorFeed
+from spark_connect_rt.operations.dead_letters.replay import SIGN_OF_LIFE_S, Entry, ReplayRun, check_brokers
 from spark_connect_rt.operations.dead_letters.replay_ledger import DONE, RUNNING, ReplayProgress
-from spark_connect_rt.operations.dead_letters.replay_run import SIGN_OF_LIFE_S, ConnectorFeed, Entry, ReplayRun
 from spark_connect_rt.records.pipeline.columns import ProduceRow
 from spark_connect_rt.rest.change_history import History
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
@@ -46,7 +47,6 @@ PLACE_HEADER = "connectrt.letter"
 TOPICS_MAX = 50
 _SMT = "org.apache.kafka.connect.transforms"
 _QUEUE = "errors.deadletterqueue"
-_BROKERS = "consumer.override.bootstrap.servers"
 _LEFT_OUT = (
     "topics",
     "topics.regex",
@@ -84,15 +84,6 @@ def place_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[int, int]:
             if partition.isdigit() and offset.isdigit():
                 return int(partition), int(offset)
     raise DataError("a record of a side topic is not a copy of a letter: another program writes to that topic")
-
-
-def check_brokers(config: Mapping[str, str]) -> None:
-    """Refuse a sink that reads from brokers of its own: side topics are on the worker's. Raises BadRequestError."""
-    if config.get(_BROKERS):
-        raise BadRequestError(
-            f"connector {config.get('name')} reads from another cluster ({_BROKERS}), but copies of dead letters "
-            "can only be written to the worker's own. Replay them to their topics instead"
-        )
 
 
 def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str, str]], refused: str) -> dict[str, str]:
