@@ -1,4 +1,4 @@
-"""Dead letters as ``/admin/dead-letters`` shows them, and what stands behind it (management.letters)."""
+"""Values of dead letters as ``/admin/dead-letters`` shows them, and the contracts of the parts that serve them."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class DeadLetterReplays(Protocol):
         """Return every replay that is remembered, newest first."""
 
     def replay(self, replay_id: str) -> ReplayInfo:
-        """Raises NotFoundError."""
+        """Return one replay and its progress. Raises NotFoundError."""
 
     def stop_replay(self, replay_id: str) -> ReplayInfo:
         """Raises NotFoundError, BadRequestError: it has ended."""
@@ -206,7 +206,7 @@ class DeadLetterReplays(Protocol):
 
 
 class ConnectorFeed(Protocol):
-    """A connector of a replay's own, which feeds a sink (sink_replay.HerderFeed)."""
+    """The connector of one replay, which feeds a sink (``sink_replay.HerderFeed``)."""
 
     def can_begin(self) -> bool:
         """Return whether this worker may make connectors now: it leads the group."""

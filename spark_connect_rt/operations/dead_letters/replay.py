@@ -1,8 +1,11 @@
-"""Replays of a group's dead letters (operations.dead_letters.model.DeadLetterReplays).
+"""The life of a replay of dead letters, from the request to the last mark.
 
-The worker that is asked writes the replay to the topic of replays and carries it out. Every worker follows the topic;
-when nothing came of a replay for ``LEASE_S``, or its worker let go of it, another one carries it on; replay_run says
-why that is exact. Owns: the thread that looks after replays, one thread for each queue that is replayed here.
+Read it downward. ``LetterReplays`` takes the request and writes it to the topic of replays, and its thread starts every
+replay that is due, on this worker or after the crash of another. Then come the check of the request, the dry run, and
+``ReplayRun``, which reads, edits, sends and marks letters in transactions. The end deletes letters that were replayed.
+
+Every worker follows the topic. If a replay made no progress for ``LEASE_S``, or if its worker released it, another
+worker resumes it. ``ReplayRun`` says why each letter is still sent once.
 """
 
 from __future__ import annotations
@@ -68,8 +71,8 @@ from spark_connect_rt.operations.dead_letters.replay_ledger import (
 )
 from spark_connect_rt.records.pipeline.columns import ProduceRow, ProduceRows
 
-LEASE_S = 10.0
-LOOK_S = 10.0  # between two looks for a topic that is not there
+LEASE_S = 10.0  # without progress: another worker may resume the replay then
+LOOK_S = 10.0  # between two checks for a topic that does not exist
 TURN_S = 1.0
 RETRY_S = 5.0
 STOP_S = 15.0
@@ -78,33 +81,33 @@ log = logging.getLogger(__name__)
 
 
 class Edit(Protocol):
-    """What makes of a letter what is sent (letter_edit.LetterEdit)."""
+    """Makes the record to send from a letter (``letter_edit.LetterEdit``)."""
 
     def apply(self, letter: Letter, connector: str | None) -> EditedRecord | None:
-        """Raises DataError, ExternalError."""
+        """Return the edited record, or None if a transformation dropped it. Raises DataError and ExternalError."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the transformations and converters of the edit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayClients:
-    """What every replay of a worker stands on."""
+    """The clients and functions that all replays of a worker use."""
 
     worker: str
     queues: DeadLetterTopics
     topics: LetterTopics
     log: ReplayLog
-    new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
+    new_producer: Callable[[str], KafkaTransactionalProducer]  # from the topic of a queue
     new_edit: Callable[[ReplayRequest], Edit]
-    try_edit: Callable[[ReplayRequest], Edit]  # for a dry run: nothing is registered anywhere
+    try_edit: Callable[[ReplayRequest], Edit]  # for a dry run: it registers no schema
     now_ms: Callable[[], int]
-    feed: ConnectorFeed | None = None  # of target sink; None: this worker cannot
-    sink_run: SinkRun | None = None  # carries out a replay into a sink; None: this worker cannot
+    sink_run: SinkRun  # carries out a replay into a sink
+    feed: ConnectorFeed | None = None  # for the target sink. None: this worker has no such replays
 
 
 SinkRun = Callable[[ReplayClients, ReplayRequest, Callable[[], bool]], "ReplayRun"]
-"""Makes what carries out a replay into a sink, of the arguments of ``ReplayRun``."""
+"""The class that carries out a replay into a sink. It has the arguments of ``ReplayRun``."""
 
 
 @dataclass(slots=True)
@@ -114,12 +117,19 @@ class _Running:
 
 
 class LetterReplays:
-    """The replays of one worker."""
+    """The replays of one worker (``model.DeadLetterReplays``). Each queue that it replays has a thread."""
 
     def __init__(
         self, parts: ReplayClients, forms: Sequence[LetterForms], plugin: Plugin, lease_s: float = LEASE_S
     ) -> None:
-        """``forms``: that of dry runs first; all are closed at the end. ``lease_s``: how long a worker may be still."""
+        """Take the parts, and start no thread yet.
+
+        Args:
+            parts: clients of the worker.
+            forms: forms of letters. The first is for dry runs, and ``stop`` closes all of them.
+            plugin: returns the class of a plug-in by its name.
+            lease_s: the longest silence of a worker before another resumes its replay.
+        """
         self._parts = parts
         self._forms = forms
         self._plugin = plugin
@@ -132,38 +142,42 @@ class LetterReplays:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Look after replays from now on."""
+        """Start the thread that starts replays."""
         self._thread = threading.Thread(target=self._look_after, name="replays", daemon=True)
         self._thread.start()
 
     def trouble(self) -> str:
-        """Return why replays are not looked after; empty: they are."""
+        """Return why no replay is started any more. Empty: the thread runs."""
         return "" if self._stopping else ended(self._thread, "replays of dead letters are not processed any more")
 
     def stop(self) -> None:
-        """Let go of every replay: another worker goes on with it."""
+        """Release every replay, so that another worker resumes it, and close the clients."""
         self._stopping = True
         with self._lock:
             threads = [running.thread for running in self._running.values()]
         end_s = time.monotonic() + STOP_S
         for thread in [*threads, *([self._thread] if self._thread else [])]:
             while thread.is_alive() and time.monotonic() < end_s:
-                self._parts.log.wake()  # again: it may just have begun to wait
+                self._parts.log.wake()  # repeatedly: the thread may only now begin to wait
                 thread.join(0.1)
         self._parts.log.stop()
         for forms in self._forms:
             forms.close()
 
-    # -- DeadLetterReplays
+    # -- requests, on any thread
 
     def dry_run(self, wanted: WantedReplay) -> DryRun:
-        """See ``DeadLetterReplays.dry_run``."""
+        """Return the effect of a replay without sending anything. Raises the errors of ``start_replay``."""
         replay = self._replay(wanted, "")
         self._parts.log.catch_up()
         return dry_run(self._parts, self._forms[0], replay)
 
     def start_replay(self, wanted: WantedReplay, who: str) -> ReplayInfo:
-        """See ``DeadLetterReplays.start_replay``."""
+        """Check a replay, and write it to the topic of replays. The thread starts it.
+
+        Raises NotFoundError, BadRequestError, ForbiddenError and BadConfigError for an invalid request.
+        Raises ConnectError if the topic cannot be written.
+        """
         replay = self._replay(wanted, who)
         self._parts.log.catch_up()
         old = self._parts.log.read(lambda records: records.forgettable())
@@ -173,31 +187,31 @@ class LetterReplays:
         return self._info(found or ReplayStatus(replay, ReplayProgress(), is_stopped=False, changes=0))
 
     def replays(self) -> Sequence[ReplayInfo]:
-        """See ``DeadLetterReplays.replays``."""
+        """Return every remembered replay, newest first."""
         self._parts.log.look()
         return [self._info(entry) for entry in reversed(self._parts.log.read(lambda records: records.all()))]
 
     def replay(self, replay_id: str) -> ReplayInfo:
-        """See ``DeadLetterReplays.replay``."""
+        """Return a replay and its progress. Raises NotFoundError."""
         return self._info(self._standing(replay_id))
 
     def stop_replay(self, replay_id: str) -> ReplayInfo:
-        """See ``DeadLetterReplays.stop_replay``."""
+        """Stop a replay on whichever worker runs it. Raises NotFoundError, and BadRequestError if it has ended."""
         return self._steered(replay_id, {RUNNING, STOPPED}, stopped=True)
 
     def resume_replay(self, replay_id: str) -> ReplayInfo:
-        """See ``DeadLetterReplays.resume_replay``."""
+        """Resume a replay that was stopped or failed. Raises NotFoundError, and BadRequestError if it is done."""
         return self._steered(replay_id, {RUNNING, STOPPED, FAILED}, stopped=False)
 
     def delete(self, connector: str | None, topic: str | None) -> DeletedLetters:
-        """See ``DeadLetterReplays.delete``."""
+        """Delete the letters of a queue up to the first that was not replayed, as ``delete_replayed`` does."""
         self._parts.log.catch_up()
         return delete_replayed(self._parts, connector, topic)
 
     def _replay(self, wanted: WantedReplay, who: str) -> ReplayRequest:
-        _ = self._parts.log.topic  # raises where there is none
+        _ = self._parts.log.topic  # raises if the worker has none
         replay = wanted_replay(wanted, self._parts, self._plugin)
-        # What feeds a sink is the leader's to make: it finds the replay on the topic.
+        # Only the leader makes the connector that feeds a sink. It finds the replay on the topic.
         worker = self._parts.worker if replay.is_exact else ""
         return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=worker)
 
@@ -246,7 +260,7 @@ class LetterReplays:
             failures=[FailedLetter(*failure) for failure in progress.failures],
         )
 
-    # -- the thread that looks after replays
+    # -- the thread that starts replays, also after another worker crashed
 
     def _look_after(self) -> None:
         said = ""
@@ -257,7 +271,7 @@ class LetterReplays:
                     self._begin_due()
                     limit_s = TURN_S
                 said = ""
-            except Exception as error:  # noqa: BLE001 - top of the thread: whatever it is, it is tried again
+            except Exception as error:  # noqa: BLE001 - top of the thread: any error is retried
                 if str(error) != said:
                     log.warning("replays of dead letters cannot be checked, retrying: %s", error)
                 said = str(error)
@@ -283,7 +297,7 @@ class LetterReplays:
                 thread.start()
 
     def _can(self, replay: ReplayRequest) -> bool:
-        """Return whether this worker can carry out a replay at all: into a sink only the leader of the group."""
+        """Return whether this worker may carry out a replay. Only the leader of the group replays into a sink."""
         feed = self._parts.feed
         return replay.is_exact or (feed is not None and feed.can_begin())
 
@@ -299,7 +313,7 @@ class LetterReplays:
             log.warning("replay %s failed, retrying in %.0f s: %s", replay.id, RETRY_S, error)
             self._problems[replay.id] = without_secrets(str(error))
             self._again_s[replay.id] = time.monotonic() + RETRY_S
-        except Exception as error:  # whatever it is, the replay says so, and the worker goes on
+        except Exception as error:  # any error fails this replay, and the worker continues
             log.warning("replay %s failed", replay.id, exc_info=not isinstance(error, ConnectError))
             self._fail(run, replay, without_secrets(f"{error}" or type(error).__name__))
         self._parts.log.wake()
@@ -307,7 +321,7 @@ class LetterReplays:
     def _fail(self, run: ReplayRun, replay: ReplayRequest, why: str) -> None:
         try:
             run.fail(why)
-        except Exception as error:  # noqa: BLE001 - it is tried again, and fails again
+        except Exception as error:  # noqa: BLE001 - the replay is retried, and fails again
             log.warning("replay %s: its failure cannot be written: %s", replay.id, error)
             self._problems[replay.id] = why
             self._again_s[replay.id] = time.monotonic() + RETRY_S
@@ -325,7 +339,7 @@ def _shown(replay: ReplayRequest) -> list[dict[str, int]] | None:
     return [{"partition": partition, "offset": offset} for partition, offset in replay.letters[:LETTERS_SHOWN]]
 
 
-# What a replay would do, without doing it; and whether it can be at all.
+# The check of a request, and the dry run: the effect of a replay without sending anything.
 
 
 LETTERS_MAX = 10_000
@@ -334,9 +348,9 @@ _BROKERS = "consumer.override.bootstrap.servers"
 
 
 def wanted_replay(wanted: WantedReplay, parts: ReplayClients, plugin: Plugin) -> ReplayRequest:
-    """Return a replay that can be, still without an id.
+    """Return the replay of a valid request, still without an id.
 
-    Raises BadRequestError, BadConfigError, NotFoundError, ForbiddenError.
+    Raises BadRequestError, BadConfigError, NotFoundError and ForbiddenError for an invalid request.
     """
     if wanted.target not in (TOPIC, SINK):
         raise BadRequestError(f"target: must be {TOPIC} or {SINK}")
@@ -384,7 +398,7 @@ def _check_sink(connector: str | None, parts: ReplayClients) -> None:
 
 
 def check_brokers(config: Mapping[str, str]) -> None:
-    """Refuse a sink that reads from brokers of its own: side topics are on the worker's. Raises BadRequestError."""
+    """Raise BadRequestError for a sink that reads from other brokers than the worker's, where the copies are."""
     if config.get(_BROKERS):
         raise BadRequestError(
             f"connector {config.get('name')} reads from another cluster ({_BROKERS}), but copies of dead letters "
@@ -393,10 +407,9 @@ def check_brokers(config: Mapping[str, str]) -> None:
 
 
 def new_run(parts: ReplayClients, replay: ReplayRequest, must_end: Callable[[], bool]) -> ReplayRun:
-    """Return what carries a replay out."""
-    if replay.target == SINK and parts.sink_run is not None:
-        return parts.sink_run(parts, replay, must_end)
-    return ReplayRun(parts, replay, must_end)
+    """Return the run of a replay to its target."""
+    make = parts.sink_run if replay.target == SINK else ReplayRun
+    return make(parts, replay, must_end)
 
 
 SAMPLE_COUNT, SAMPLE_BYTES = 10, 16_384
@@ -404,7 +417,7 @@ DRY_RUN_LOOK_S = 5.0
 
 
 def dry_run(parts: ReplayClients, forms: LetterForms, replay: ReplayRequest) -> DryRun:
-    """Return what a replay would do with the first letters, and how many there are. Raises ConnectError."""
+    """Return the effect of a replay on the first letters, and the number of letters found. Raises ConnectError."""
     run = new_run(parts, replay, lambda: False)
     edit = parts.try_edit(replay)
     matched, scanned, complete, sample = 0, 0, False, list[EditedLetter]()
@@ -441,11 +454,11 @@ def _edited(run: ReplayRun, forms: LetterForms, replay: ReplayRequest, letter: L
     return EditedLetter(**made, after=shown_record(letter, form, record, SAMPLE_BYTES), to=record.topic, error=None)
 
 
-# One worker carries one replay out: letters read, edited, sent, marked, a transaction after the other.
+# One worker carries out one replay. It reads, edits, sends and marks letters, one transaction after the other.
 #
-# Owns the exactness. The producer's transactional id is the queue's: claiming it shuts out any worker that replayed the
-# queue before and aborts what that left open, and only then is read how far it was. Letters, their marks and the new
-# position are one transaction. So a letter is sent by exactly one committed transaction, whichever worker dies when.
+# Each letter is sent by exactly one committed transaction, whichever worker dies at any time. The queue has one
+# transactional id. To claim it fences every worker that replayed the queue before, and aborts its open transaction.
+# Only then the run reads how far the replay is. Letters, their marks and the new position are one transaction.
 
 
 CLAIM_MS = COMMIT_MS = 30_000
@@ -456,7 +469,10 @@ _SLICE_S = 0.2
 
 @dataclass(slots=True)
 class Entry:
-    """A wanted letter: what is sent for it, None: nothing; or why it cannot be."""
+    """A selected letter, with the record to send for it or the reason why it cannot be sent.
+
+    Without both, a transformation dropped it.
+    """
 
     letter: Letter
     row: ProduceRow | None = None
@@ -472,10 +488,10 @@ class _Batch:
 
 
 class ReplayRun:
-    """One run. ``run`` on a thread of its own; ``must_end`` from any."""
+    """One run of a replay. ``run`` has a separate thread, and ``must_end`` may be called on any."""
 
     def __init__(self, parts: ReplayClients, replay: ReplayRequest, must_end: Callable[[], bool]) -> None:
-        """``must_end``: this worker stops, or somebody stopped the replay."""
+        """``must_end`` returns whether this worker stops, or a request stopped the replay."""
         self._parts = parts
         self._replay = replay
         self._must_end = must_end
@@ -487,10 +503,13 @@ class ReplayRun:
         self._batch = _Batch()
         self._partitions: dict[str, int | None] = {}
         self._committed_s = 0.0
-        self._paid_s = 0.0  # until when the rate allows nothing
+        self._paid_s = 0.0  # the rate allows no letter before this time
 
     def run(self) -> None:
-        """Carry it out from where it is. Raises FencedError: another worker does; ConnectError: it cannot go on now."""
+        """Resume the replay at its last position, and run it to its end.
+
+        Raises FencedError if another worker has claimed it, and ConnectError if it cannot continue now.
+        """
         parts, replay = self._parts, self._replay
         self._producer = parts.new_producer(replay.topic)
         try:
@@ -503,7 +522,7 @@ class ReplayRun:
             self._producer.close()
 
     def fail(self, why: str) -> None:
-        """Write that the replay failed, in a transaction of its own. Raises FencedError, ConnectError."""
+        """Write that the replay failed, in a separate transaction. Raises FencedError and ConnectError."""
         self._producer = self._parts.new_producer(self._replay.topic)
         try:
             self._producer.claim(CLAIM_MS)
@@ -517,7 +536,7 @@ class ReplayRun:
 
     @contextmanager
     def looking(self) -> Iterator[tuple[Queue, LetterReader]]:
-        """Read the queue as ``run`` does from its beginning, for a dry run: nothing is claimed or sent."""
+        """Read the queue from its beginning as ``run`` does, but claim and send nothing. For a dry run."""
         queue, ends, positions = self._span(ReplayProgress())
         with self._parts.topics.reading(self._replay.topic, positions, ends) as reading:
             yield queue, reading
@@ -526,7 +545,7 @@ class ReplayRun:
         queue, ends, positions = self._span(standing.progress)
         edit = self._parts.new_edit(self._replay)
         try:
-            self._commit([], positions)  # says who carries it out
+            self._commit([], positions)  # says which worker carries it out
             with self._parts.topics.reading(self._replay.topic, positions, ends) as reading:
                 over = self._read(queue, reading, edit)
                 self._end(over, dict(reading.positions) if over else self._progress.positions)
@@ -534,11 +553,11 @@ class ReplayRun:
             edit.close()
 
     def _end(self, over: bool, positions: Mapping[int, int]) -> None:
-        """Say that the queue was read to its end, or that this run ends before; nobody holds the replay then."""
+        """Write that the queue was read to its end, or that this run ends before, and release the replay."""
         self._commit([], positions, replace(self._progress, state=DONE if over else RUNNING, worker=""))
 
     def _span(self, progress: ReplayProgress) -> tuple[Queue, Mapping[int, int], Mapping[int, int]]:
-        """Return the queue, where it ends for this replay, and where to read on. Raises ConnectError."""
+        """Return the queue, its end for this replay, and the positions to resume at. Raises ConnectError."""
         replay, topics = self._replay, self._parts.topics
         queue = self._parts.queues.find(replay.connector, replay.topic)
         found = topics.describe(replay.topic)
@@ -562,7 +581,7 @@ class ReplayRun:
         )
 
     def _read(self, queue: Queue, reading: LetterReader, edit: Edit) -> bool:
-        """Read on until the end (True), or until this run must end."""
+        """Send letters until the end of the queue. Returns False if this run must end before."""
         for letter in reading:
             if letter is not None and self.wants(queue, letter):
                 self._add(letter, edit)
@@ -571,7 +590,7 @@ class ReplayRun:
         return self._send_batch(reading.positions)
 
     def wants(self, queue: Queue, letter: Letter) -> bool:
-        """Return whether the replay wants a letter: its filter does, and no replay delivered it before."""
+        """Return whether the replay selects a letter: it passes the filter, and no replay delivered it before."""
         place = (letter.partition, letter.offset)
         if not queue.holds(letter) or (self._letters is not None and place not in self._letters):
             return False
@@ -595,7 +614,7 @@ class ReplayRun:
         self._batch.bytes += entry.size
 
     def row(self, letter: Letter, record: EditedRecord) -> ProduceRow:
-        """Return what is produced. Raises DataError: not to that topic."""
+        """Return the row to produce. Raises DataError if its topic does not exist or is internal."""
         topic = record.topic
         if not self._parts.queues.may_be_written(topic):
             raise DataError(f"its target would be {topic}, an internal topic of the workers or the brokers")
@@ -616,7 +635,7 @@ class ReplayRun:
         return len(entries) >= most or self._batch.bytes >= BATCH_BYTES or now_s - self._batch.begun_s >= BATCH_S
 
     def _send_batch(self, positions: Mapping[int, int]) -> bool:
-        """Send what was gathered, no faster than the rate allows; False: this run must end, nothing of it was sent."""
+        """Send the batch, no faster than the rate allows. Returns False if this run must end and sent nothing of it."""
         batch, self._batch = self._batch, _Batch()
         if batch.entries and not self._wait_for_rate():
             return False
@@ -626,7 +645,7 @@ class ReplayRun:
         return True
 
     def _wait_for_rate(self) -> bool:
-        """Wait, with signs of life; False: this run must end."""
+        """Wait until the rate allows a batch, with signs of life. Returns False if this run must end."""
         while (left_s := self._paid_s - time.monotonic()) > 0:
             if self._must_end():
                 return False
@@ -636,7 +655,7 @@ class ReplayRun:
         return True
 
     def _send(self, entries: Sequence[Entry], positions: Mapping[int, int]) -> None:
-        """Send entries in one transaction; if Kafka refuses one of them, each in its own."""
+        """Send entries in one transaction. If Kafka rejects one of them, send each in a separate transaction."""
         try:
             self._commit(entries, positions)
         except DataError as error:
@@ -655,7 +674,7 @@ class ReplayRun:
     def _commit(
         self, entries: Sequence[Entry], positions: Mapping[int, int], progress: ReplayProgress | None = None
     ) -> None:
-        """Commit one transaction: letters, marks, progress. Raises DataError, FencedError, ConnectError."""
+        """Commit letters, marks and progress in one transaction. Raises DataError, FencedError and ConnectError."""
         made = replace(progress or self._progress, positions=dict(positions))
         made = replace(made, matched=made.matched + len(entries))
         for entry in entries:
@@ -665,15 +684,15 @@ class ReplayRun:
         self._write(sent, self._delivered(entries), self._with_sent(made, entries))
 
     def _delivered(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
-        """Return the letters that are where they belong once these entries are committed."""
+        """Return the letters that are delivered when these entries are committed."""
         return [(entry.letter.partition, entry.letter.offset) for entry in entries if not entry.error]
 
     def _with_sent(self, progress: ReplayProgress, _entries: Sequence[Entry]) -> ReplayProgress:
-        """Return the progress with what else it must say of entries that are being sent."""
+        """Return the progress with further facts about the entries. Replays into a sink add them."""
         return progress
 
     def _write(self, sent: Sequence[ProduceRow], done: list[tuple[int, int]], made: ReplayProgress) -> None:
-        """Commit records, the marks of letters that are done, and the progress; all or nothing."""
+        """Commit records, the marks of delivered letters and the progress in one transaction."""
         assert self._producer is not None
         now_ms, log = self._parts.now_ms(), self._parts.log.topic
         made = replace(made, done=made.done + len(done), at_ms=now_ms)
@@ -691,13 +710,14 @@ class ReplayRun:
             self._marks.keep(done)
 
 
-# Letters that were replayed deleted from their queue: up to the first one that was not, never beyond.
+# The deletion of replayed letters from their queue, up to the first letter that was not replayed.
 
 
 def delete_replayed(parts: ReplayClients, connector: str | None, topic: str | None) -> DeletedLetters:
-    """Delete what lies before the first letter that was not replayed, whichever connector wrote it.
+    """Delete all records before the first letter that was not replayed, whichever connector wrote it.
 
-    Raises NotFoundError, BadRequestError, ForbiddenError, ConnectError: the worker may not delete records.
+    Raises NotFoundError, BadRequestError and ForbiddenError for an invalid request, and ConnectError if the worker may
+    not delete records.
     """
     queue = parts.queues.find(connector, topic)
     if queue is None:
@@ -717,7 +737,7 @@ def delete_replayed(parts: ReplayClients, connector: str | None, topic: str | No
 
 
 def _replayed_to(parts: ReplayClients, queue: Queue, topic_id: str, span: Span) -> dict[int, int]:
-    """Return by partition the offset of the first record that is no replayed letter, else the end."""
+    """Return for each partition the offset of the first letter that was not replayed, or the end."""
     up_to: dict[int, int] = {}
     with parts.topics.reading(queue.topic, span.begins, span.ends) as reading:
         for letter in reading:
