@@ -6,11 +6,13 @@ is ``gateway.py``'s.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
 import shutil
 import socket
+import subprocess
 import threading
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -21,16 +23,24 @@ from typing import Any
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.base.pandas_on_demand import import_without_pandas
+from spark_connect_rt.base.pandas_on_demand import import_without_pandas, load_pandas_on_demand
 from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.config.connectrt_config import ENGINE
 from spark_connect_rt.engine.driver.slot_session import make_active
 from spark_connect_rt.engine.executor.daemon import prepare_zygote
 from spark_connect_rt.engine.executor.shipped_plugins import JAVA_HOST, shipped_name
 from spark_connect_rt.engine.startup.gateway import early_descriptors, open_gateway, record_of
+from spark_connect_rt.engine.startup.java_home import find_java
 from spark_connect_rt.engine.startup.ml_functions import NOT_READY, registered_later
 from spark_connect_rt.engine.startup.process_python import starter_serves
-from spark_connect_rt.engine.startup.session_conf import import_paths, is_local, make_importable, session_conf
+from spark_connect_rt.engine.startup.session_conf import (
+    connect_session_of,
+    import_paths,
+    is_local,
+    make_importable,
+    of_session,
+    session_conf,
+)
 from spark_connect_rt.engine.startup.spark_version import what_is_off
 from spark_connect_rt.engine.startup.zygote import run_daemon, start_zygote
 
@@ -164,6 +174,7 @@ SQL_CLASSES = tuple(
     )
 )
 SQL_LIMIT_S = 30.0
+END_LIMIT_S = 5.0
 
 
 def runs_here(properties: Mapping[str, str]) -> bool:
@@ -220,6 +231,49 @@ def build_session(
     if not is_local(conf["spark.master"]):
         ship_plugins(session.sparkContext, shipped, java_jars())
     return session
+
+
+def start_jvm_ahead(settings: Mapping[str, str]) -> None:
+    """Begin to start the JVM and return; not below spark-submit, which made one, and not by unresolved settings.
+
+    Args:
+        settings: a worker file's; ``spark.*`` and ``group.id`` count.
+    """
+    asked = of_session(settings)
+    if asked is None or "PYSPARK_GATEWAY_PORT" in os.environ or connect_session_of(settings, os.environ):
+        return
+    spark, group = asked
+    load_pandas_on_demand()
+    import_bridge()  # here: two threads that import the same circle of modules would see half of it
+    start_zygote_for(spark)  # before there are threads; it has what was imported so far, and imports the rest beside us
+    launched = threading.Event()
+    threading.Thread(target=_start_ahead, args=(spark, group, launched), name="spark-jvm", daemon=True).start()
+    atexit.register(_end_unused, launched)
+
+
+def _start_ahead(spark: Mapping[str, str], group: str, launched: threading.Event) -> None:
+    try:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        launch_ahead(spark, group)
+        launched.set()
+        session_ahead(spark, group)
+    except Exception:
+        log.debug("Spark was not prestarted", exc_info=True)
+    finally:
+        launched.set()
+
+
+def _end_unused(launched: threading.Event) -> None:
+    """End a JVM that nobody came to use before this process has ended: nothing of a worker is left."""
+    if session_begun():
+        return
+    launched.wait(END_LIMIT_S)
+    process = getattr(SparkContext._gateway, "proc", None)
+    logging.disable()  # what the session's thread was asking of the JVM breaks off; a user is to read why the start did
+    if process is not None and process.stdin is not None:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            process.stdin.close()
+            process.wait(END_LIMIT_S)
 
 
 def import_bridge() -> None:

@@ -7,6 +7,7 @@ is the one that would be started now.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -21,15 +22,22 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from spark_connect_rt.engine.startup.java_home import first_java
+from spark_connect_rt.engine.startup.process_python import starter_serves
 from spark_connect_rt.engine.startup.session_conf import (
     DEFAULT_CONF,
     JAVA_OPTIONS,
     LOCAL_CONF,
     archive_path,
+    connect_session_of,
     engine_conf,
     is_local,
+    make_importable,
+    of_session,
+    session_conf,
 )
 from spark_connect_rt.engine.startup.spark_version import folder_of
+from spark_connect_rt.engine.startup.zygote_socket import close_door, open_door
 
 # Starts Spark's JVM by the command that ``spark-submit`` made last time: without its shells, Python and launcher.
 #
@@ -115,6 +123,7 @@ def use_record(environment: MutableMapping[str, str], record: Path, spark_home: 
     return True
 
 
+JOB = "connectrt.job"
 CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the JVM writes its port and secret there
 LOOK_S = 0.005
 END_LIMIT_S = 5.0
@@ -177,6 +186,33 @@ class StartingJvm:
 
 
 _EARLY: list[StartingJvm] = []  # one at most
+
+
+def start_before_imports(settings: Mapping[str, str]) -> bool:
+    """Start the JVM of a worker with these settings before anything of Spark is imported.
+
+    Changes JAVA_HOME, PYTHONPATH and PYSPARK_PYTHON of this process as the worker itself would. Returns False if no JVM
+    was started: no command is kept, the master is not local, a provider has to resolve a setting, or the worker is the
+    quickstart or would be refused. Raises OSError.
+    """
+    asked, given, home = of_session(settings), os.environ.get("JAVA_HOME"), first_java(os.environ)
+    # The quickstart's JVM writes to a file of its own.
+    if connect_session_of(settings, os.environ):
+        return False  # the worker refuses it
+    if asked is None or home is None or settings.get(JOB, "worker") == "quickstart":
+        return False
+    os.environ["JAVA_HOME"] = str(home)
+    conf = session_conf(*asked)
+    if is_local(conf["spark.master"]):
+        make_importable(conf)
+        if starter_serves(os.environ, local=True) and open_door():  # the JVM hands its place on
+            atexit.register(close_door)
+        atexit.register(end_early)
+        if start_early(conf):
+            return True
+    if given is None:  # nobody has asked this Java yet whether it serves
+        del os.environ["JAVA_HOME"]
+    return False
 
 
 def start_early(conf: Mapping[str, str]) -> bool:
