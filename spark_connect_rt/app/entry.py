@@ -1,7 +1,10 @@
-"""Where ``connectrt`` begins: Spark's JVM of a worker is started first, and comes up while everything is imported.
+"""The first moment of ``connectrt``: Spark's JVM of a worker starts before anything else is imported.
 
-Owns which command lines that is done for. Imports next to nothing: each tenth of a second here is one of a worker's
-start. What goes wrong here goes wrong again, and is said, where the command is run.
+Spark starts in four moments: this module reads the command line, ``engine/startup/session_conf.py`` makes the settings,
+``engine/startup/gateway.py`` starts the JVM, and ``engine/driver/spark_session.py`` builds the session.
+
+This module imports next to nothing, because each tenth of a second here delays a worker's start. Its errors are
+ignored: the command meets the same errors again and reports them.
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ from spark_connect_rt.errors import ConnectError
 
 WORDS = ("worker", "standalone", "submit")
 QUICK = frozenset({"get", "describe", "pause", "resume", "stop", "restart", "wait", "logs"})
-"""The words that quick_words.py may run."""
+"""The commands that quick_commands.py may run."""
 
 
 def main() -> None:
-    """Run the command line; exits the process."""
+    """Run the command line, and exit the process."""
     if not QUICK.isdisjoint(sys.argv[1:2]):
         from spark_connect_rt.app.quick_commands import run_quickly
 
@@ -32,7 +35,7 @@ def main() -> None:
 
 
 def begin_jvm(arguments: Sequence[str]) -> bool:
-    """Start the JVM of the worker that a command line asks for; False: it asks for none, or for one made otherwise."""
+    """Start the JVM of the worker that a command line starts. Returns False if no JVM was started."""
     if not arguments or arguments[0] not in WORDS or "PYSPARK_GATEWAY_PORT" in os.environ:
         return False
     try:
@@ -42,12 +45,15 @@ def begin_jvm(arguments: Sequence[str]) -> bool:
         from spark_connect_rt.engine.startup.gateway import start_before_imports
 
         return start_before_imports(settings)
-    except (OSError, ConnectError):  # no line of it: the command itself meets the same, and says so
+    except (OSError, ConnectError):  # not logged: the command meets the same error and reports it
         return False
 
 
 def settings_of(arguments: Sequence[str]) -> dict[str, str] | None:
-    """Return the settings of a worker's command line; None: one that is not understood here. Raises ConnectError."""
+    """Return the settings of a worker's command line, or None if this parser does not understand it.
+
+    Raises ConnectError and OSError for a file that cannot be read.
+    """
     from spark_connect_rt.app.settings_file import read_settings
 
     files, overrides, words = list[Path](), list[str](), iter(arguments)
