@@ -174,7 +174,7 @@ def submit(
 def _read_and_start_jvm(file: Path, override: Sequence[str] | None) -> dict[str, str]:
     """Return a worker's settings; Spark's JVM comes up while what uses it is imported."""
     _share_memory()
-    from spark_connect_rt.app.spark_prestart import start_jvm_ahead
+    from spark_connect_rt.engine.driver.spark_session import start_jvm_ahead
 
     settings = read_settings(file, override)
     start_jvm_ahead(settings)

@@ -159,3 +159,12 @@ def is_code(error: Any, *names: str) -> bool:
     """Return whether ``error`` has one of these Kafka error names (``TOPIC_ALREADY_EXISTS`` ...)."""
     inner = kafka_error(error)
     return isinstance(inner, KafkaError) and inner.name() in names
+
+
+def client_error(error: Any, doing: str) -> ConnectError:
+    """Return the ConnectError for a KafkaError of aiokafka; ``doing`` begins its message."""
+    code = getattr(error, "errno", None)
+    if code is not None and code > 0:
+        return connect_error(KafkaError(code), doing)
+    kind = RetriableError if is_retriable(error) else ConnectError
+    return kind(f"{doing}: {error!r}")

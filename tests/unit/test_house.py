@@ -38,6 +38,8 @@ SIZE_REASONS = {
     "engine/startup/*": "runs before Spark does and imports next to nothing",
     "engine/executor/sink_task.py": "the life of one sink task",
     "engine/executor/python_sink.py": "the contract of sinks, and the Python task behind it",
+    "engine/java_host/source_task.py": "the life of one Java source task",
+    "operations/dead_letters/replay.py": "the life of one replay",
     "engine/executor/new_topics.py": "used by three kinds of writers",
     "engine/executor/poll_gate.py": "how tasks share the interpreter, apart from what a task does",
     "engine/executor/closed_pipes.py": "imported by the daemon, which imports next to nothing",

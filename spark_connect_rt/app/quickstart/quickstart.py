@@ -42,13 +42,13 @@ from spark_connect_rt.app.quickstart.quickstart_view import (
 )
 from spark_connect_rt.app.rest.rest_api import servers_of
 from spark_connect_rt.app.serving import stop_asked, unwind_when_asked
-from spark_connect_rt.app.spark_prestart import start_jvm_ahead
 from spark_connect_rt.base.cache import KAFKA_VERSION
 from spark_connect_rt.base.exit_codes import EXIT_CANNOT_WRITE, EXIT_COUNTS_DISAGREE
 from spark_connect_rt.base.optional_package import package_folder
 from spark_connect_rt.config.connectrt_config import QuickstartSettings
 from spark_connect_rt.config.management_config import DIRECTORY
 from spark_connect_rt.config.worker_config import parse_listeners
+from spark_connect_rt.engine.driver.spark_session import start_jvm_ahead
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import ConnectError, StartupError
 from spark_connect_rt.rest.server import RestServers

@@ -34,6 +34,7 @@ _WANTED = (
     "spark_connect_rt.kafka.reading.fetch_consumer",
     "spark_connect_rt.kafka.writing.column_producer",
     "spark_connect_rt.kafka.writing.producers",
+    "spark_connect_rt.kafka.writing.shared_clients",
     "spark_connect_rt.plugins.isolation",
 )
 

@@ -1,8 +1,10 @@
-"""A sink chain with parts that only Python has: what runs here before records cross to their Java task.
+"""Where the chain of a Java task is cut if only Python has some of its parts, and how records cross the cut.
 
-Owns where such a chain is cut, and the crossing. Up to the last element that Java does not have everything runs in
-Python; then records cross once, as JSON with schema, and Java's transformations behind the cut run beside the task. A
-record's original topic is then, to the task, the one it had at the crossing.
+A sink's chain runs in Python up to the last part that Java lacks. Then records cross once, as JSON with schema, and the
+rest runs in the JVM. The task sees the topic at the crossing as the original topic of a record.
+
+A source's chain runs in the JVM up to the first part that Java lacks. Then records cross once in the same form, and the
+rest of the chain and the connector's converters run in Python.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from spark_connect_rt.engine.executor.errant_reports import ErrantReports
 from spark_connect_rt.engine.executor.hosting import monotonic_ms
 from spark_connect_rt.engine.executor.python_sink import SinkParts, converted_and_reported
 from spark_connect_rt.engine.java_host.plugin_folders import with_converters
-from spark_connect_rt.engine.java_host.source_calls import Segment
 from spark_connect_rt.engine.java_host.stages.rows import RowCodec, json_with_schema, read_all
 from spark_connect_rt.engine.java_host.wire import Frame, produce_batches
 from spark_connect_rt.errors import ConnectError
@@ -36,6 +37,9 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _APACHE = "org.apache.kafka."
 _ORIGINALS = 100_000  # records whose consumed bytes are kept for a dead letter that comes late
+
+Segment = tuple[str, int, int]
+"""The topic as the JVM knows it, the number of Kafka records, and the number of the JVM's records that they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Stays:
     in_java: Callable[[str, str | None], bool]
 
     def step(self, alias: str) -> bool:
-        """Tell of a transformation and its predicate."""
+        """Return whether Java has a transformation and its predicate."""
         predicate = self.config.get(f"transforms.{alias}.predicate")
         has = self._has(f"transforms.{alias}.type", f"transforms.{alias}", self.config)
         return has and (
@@ -62,7 +66,7 @@ class Stays:
         )
 
     def converters(self, worker_config: Mapping[str, str]) -> bool:
-        """Tell of all converters, the worker's where the connector has none."""
+        """Return whether Java has all converters: the connector's, or the worker's if it has none."""
         return all(
             self._has(name, name, self.config if self.config.get(name) else worker_config) for name in CONVERTERS
         )
@@ -109,7 +113,7 @@ def with_chain(config: Mapping[str, str], transforms: Sequence[str]) -> dict[str
 
 
 def java_has(clients: ExecutorClients) -> Callable[[str, str | None], bool]:
-    """Return what tells whether Java has the plug-in of a name and version."""
+    """Return a function from a plug-in's name and version to whether Java has it."""
 
     def in_java(name: str, version: str | None) -> bool:
         with contextlib.suppress(ConnectError):
@@ -131,7 +135,7 @@ def cut_of(parts: SinkParts) -> SplitChain | None:
 
 
 class PythonPart:
-    """What runs here of a cut chain. The task's thread."""
+    """The part of a sink's chain that runs in Python. The task's thread."""
 
     def __init__(self, cut: SplitChain, parts: SinkParts, *, keeps_originals: bool) -> None:
         """Make converters and transformations. Raises BadConfigError."""
@@ -165,15 +169,8 @@ class PythonPart:
         return self._originals.get(row[:3], row)
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations of this part."""
         self._pipeline.close()
-
-
-# A source chain with parts that only Python has: what runs here after records crossed from their Java task.
-#
-# Owns where such a chain is cut, and the crossing. Up to the first element that Java does not have everything runs
-# beside the task; then records cross once, as JSON with schema, and the rest of the chain and the connector's
-# converters run in Python.
 
 
 def cut_source_chain(
@@ -192,7 +189,7 @@ def cut_source_chain(
 
 
 class SourceChain:
-    """What of a task's chain runs where. The task's thread."""
+    """A source's chain: its settings for the JVM, and its part in Python. The task's thread."""
 
     def __init__(
         self,
@@ -265,6 +262,6 @@ class SourceChain:
         return Header(str(header["key"]), value, schema)
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations of this part."""
         if self.pipeline is not None:
             self.pipeline.close()

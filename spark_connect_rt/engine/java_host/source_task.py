@@ -1,21 +1,26 @@
-"""A Java source task behind the seam of sources (Java ``AbstractWorkerSourceTask``).
+"""The life of one Java source task in a JVM of this process (Java ``AbstractWorkerSourceTask``).
 
-Owns the task's life in its JVM: made, let go once earlier producers are shut out, polled while there is room, called
-back, ended in two steps so that its hooks learn what became durable last. Batches come as columns, converted by Java's
-own converters; everything else (claims, transactions, rows, offsets) is the host's.
+Read it downward. ``JavaSourceTask`` makes the task, starts it after earlier producers are fenced, and polls while there
+is room. It stops the task in two steps, so that its hooks learn of the last durable records. Its parts follow in the
+order in which a record meets them: frames and room, failed records, held offsets, records that are not durable yet.
+
+Batches come as columns, converted by Java's own converters. Claims, transactions, rows and offsets belong to
+``SourceTaskRunner`` (``engine/executor/source_task.py``).
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.records import RecordMetadata, SourceRecord
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.worker_settings import Boundary
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
@@ -27,18 +32,19 @@ from spark_connect_rt.engine.executor.source_task import (
     SourceOutput,
     SourceParts,
 )
-from spark_connect_rt.engine.java_host.chains import SourceChain
-from spark_connect_rt.engine.java_host.jvm_pool import slot_hosts
+from spark_connect_rt.engine.java_host.chains import Segment, SourceChain
+from spark_connect_rt.engine.java_host.heartbeats import OnMeter
+from spark_connect_rt.engine.java_host.jvm_pool import HostedNumber, slot_hosts
 from spark_connect_rt.engine.java_host.latest_config import latest_config, refers
 from spark_connect_rt.engine.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.engine.java_host.process import JavaHostGoneError
 from spark_connect_rt.engine.java_host.sink_calls import plugin_error
-from spark_connect_rt.engine.java_host.source_calls import Segment, SentFrames, SourceCalls
 from spark_connect_rt.engine.java_host.wire import Frame, FromJava, ToJava, one_batch, produce_batches
 from spark_connect_rt.errors import BadConfigError, DataError, JavaPluginError, ShuttingDownError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
 from spark_connect_rt.records.pipeline.columns import TOPIC, ProduceRows, produce_batch
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, Headers, ReportSettings, Written
+from spark_connect_rt.records.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, RetryInterrupted, RetryWait, Stage
 from spark_connect_rt.records.pipeline.source_pipeline import (
     JOINED_BYTES,
@@ -49,121 +55,10 @@ from spark_connect_rt.records.pipeline.source_pipeline import (
 )
 from spark_connect_rt.records.pipeline.transaction_boundaries import End, TransactionBoundaries
 
-# A batch's offsets, held back until the next batch is on its way behind it.
-#
-# Owns when the offsets of a Java source that is no exactly-once source go out. Several records of one offset may come
-# in two polls: Debezium makes of a moved primary key a delete, a tombstone and an insert, each at the change's place
-# in the log, and takes all of them for sent once that offset is stored. Java Connect stores offsets a minute apart, so
-# what follows has long been sent; here they go out behind each batch, and a kill between the two polls lost the
-# insert. So did a poll that failed: what Debezium had ready is gone then, and it starts again from the offsets that
-# are stored.
-
-
-HOLD_S = 0.25  # behind the last batch, when nothing follows
-FAILED_HOLD_S = 60.0  # when a poll failed behind it: as long as Java Connect has by default
-_NOTHING = pa.RecordBatch.from_arrays([], names=[])
-
-
-class HeldOffsets:
-    """Batches and offsets of one task, on their way to its output. The task's thread."""
-
-    def __init__(self, output: SourceOutput, add_row: Callable[[], None], clock: Callable[[], float] = time.monotonic):
-        """Hold nothing yet.
-
-        Args:
-            output: takes the batches.
-            add_row: is called before a row of offsets alone is sent.
-            clock: seconds.
-        """
-        self._output, self._add_row, self._clock = output, add_row, clock
-        self._held: SourceOffsets = ()
-        self._until_s = 0.0
-
-    def send(self, converted: ConvertedBatch) -> None:
-        """Send a batch with the offsets of those before it; its own are held. May raise what the output raises."""
-        if converted.source_offsets:
-            given, self._held = self._held, converted.source_offsets
-            self._until_s = self._clock() + HOLD_S
-            converted = replace(converted, source_offsets=given)
-        self._output.send(converted)
-
-    def poll_failed(self) -> None:
-        """Hold what is held for longer: the connector may begin again there, though records before it are missing."""
-        self._until_s = self._clock() + FAILED_HOLD_S
-
-    def wait_s(self) -> float | None:
-        """Return in how many seconds to call ``release``; None: nothing is held."""
-        return max(0.0, self._until_s - self._clock()) if self._held else None
-
-    def release(self, *, at_once: bool = True) -> None:
-        """Send what is held, if its time has come or ``at_once``: nothing follows it."""
-        if self._held and (at_once or self._clock() >= self._until_s):
-            given, self._held = self._held, ()
-            self._add_row()
-            self._output.send(ConvertedBatch(_NOTHING, given, 0, 0, ()))
-
-
-# Errant records of a source task in a JVM: what its frames say, as the errants and dead letters of every source.
-
-
-def errant_of(head: dict[str, Any]) -> FailedRecord:
-    """Return the errant record that an ERRANT frame's head tells of."""
-    record = _record(head)
-    said = head["error"] or {"class": "", "message": None, "trace": ""}
-    error = JavaPluginError(said["class"], said["message"], said["trace"])
-    return FailedRecord(
-        place_of(record), Stage(head["stage"]), error, head["executing_class"] or "", record, text=head["text"]
-    )
-
-
-def _record(head: dict[str, Any]) -> SourceRecord:
-    return SourceRecord(
-        _map(head["source_partition"]),
-        _map(head["source_offset"]),
-        head["topic"],
-        partition=head["partition"],
-        timestamp_ms=head["timestamp"],
-    )
-
-
-def _map(stored: Any) -> dict[str, Any]:
-    """Return a source partition or offset; what has no JSON came as Java's text."""
-    return stored if isinstance(stored, dict) else {} if stored is None else {"text": stored}
-
-
-def given_up(frames: Sequence[Frame], letters: DeadLetters | None, *, tolerated: bool) -> ConvertedBatch:
-    """Return the errant records of some ERRANT frames, and their dead letters, as one batch without offsets."""
-    errants, rows = [], ProduceRows()
-    for frame in frames:
-        errant = errant_of(frame.head)
-        errants.append(errant)
-        if letters is not None and isinstance(errant.record, SourceRecord):
-            key, value, headers = _contents(frame)
-            rows.append(letters.of_written(errant, errant.record, key, value, headers))
-    batch = rows.take() if len(rows) else produce_batch("", pa.array([], pa.binary()))
-    return ConvertedBatch(batch, (), 0, len(errants) if tolerated else 0, (), tuple(errants))
-
-
-def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
-    """Return key, value and headers of an ERRANT frame with data."""
-    at = 0
-
-    def part(size: int) -> bytes | None:
-        nonlocal at
-        if size < 0:
-            return None
-        at += size
-        return bytes(frame.data[at - size : at])
-
-    head = frame.head
-    key, value = ((part(size), encoding) for size, encoding in (head["key"], head["value"]))
-    return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
-
-
-ABANDONED_MS = 5_000  # for the end of a task whose slice is over
-UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord
-FAILED_MS = 30_000  # for the end of a task that failed
-INTERVAL_LOOK_S = 0.5  # whether a transaction's time is up
+ABANDONED_MS = 5_000  # for the stop of a task whose slice is over
+UNDURABLE_BYTES = 16 << 20  # the JVM keeps records of at most so many bytes for commitRecord
+FAILED_MS = 30_000  # for the stop of a task that failed
+INTERVAL_LOOK_S = 0.5  # between two checks of the end of a transaction by time
 STACK_LIMIT_S = 1.0
 _ENDS = {None: End.NONE, "commit": End.COMMIT, "abort": End.ABORT}
 log = logging.getLogger(__name__)
@@ -173,7 +68,7 @@ class JavaSourceTask(HostedSource):
     """One Java source task in a JVM of this process."""
 
     def __init__(self, parts: SourceParts) -> None:
-        """See HostedSource. Raises BadConfigError: the launch holds no Java code."""
+        """Take the parts, and make nothing yet. Raises BadConfigError if the launch has no Java code."""
         super().__init__(parts)
         if parts.launch.java is None:
             raise BadConfigError({"connector.class": ["this task is started without its Java plug-in"]})
@@ -183,20 +78,20 @@ class JavaSourceTask(HostedSource):
         self._calls.meter = parts.meter
         self._sent = SentFrames()
         self._held = HeldOffsets(parts.output, self._note_row)
-        # A transaction holds its own offsets: with those of the one before, its records would come twice.
+        # A transaction holds its own offsets. With those of the batch before, its records would come twice.
         self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
-        self._errants: list[Frame] = []  # of the batch that comes
+        self._errants: list[Frame] = []  # of the next batch
         self._boundaries: TransactionBoundaries | None = None
         self._chain: SourceChain | None = None
-        self._given_up = False  # what comes is dropped: a record before it was
-        self._polled = 0  # records of the poll that comes
+        self._given_up = False  # all further batches are dropped, because a record before them was
+        self._polled = 0  # records of the current poll
         self._stop_sent = self._idle = self._over = self._ended = self._failed = False
-        self._end_by_ms: int | None = None  # of ``stop``, where the switches say nothing
+        self._end_by_ms: int | None = None  # of ``stop``, if the switches have no time
 
     # -- start
 
     def prepare(self) -> None:
-        """See HostedSource: the task is made. Raises JavaHostGoneError: there is no JVM for it."""
+        """Get a JVM and have it make the task. Raises JavaHostGoneError if there is no JVM for it."""
         parts, launch, switches = self.parts, self.parts.launch, self.parts.switches
         worker_config = parts.resolved(launch.worker_config)
         config = {"name": self._task.connector, **parts.resolved(launch.connector_config)}
@@ -229,7 +124,7 @@ class JavaSourceTask(HostedSource):
             self._take_wishes(self._await(FromJava.MADE))
 
     def _dead_letters(self) -> DeadLetters | None:
-        """Return what makes dead letters, their topic created; None without a queue."""
+        """Create the topic of dead letters, and return their maker. None: the connector has no queue."""
         if not self._settings.topic:
             return None
         clients = self.parts.clients
@@ -237,7 +132,7 @@ class JavaSourceTask(HostedSource):
         return DeadLetters(self._settings, self._task, clients.name_of, without_secrets)
 
     def _wait_ms(self, wait_ms: int) -> bool:
-        """Wait between attempts at one record, in Python's part; False when the task is to stop."""
+        """Wait between attempts at one record in the Python part. Returns False if the task has to stop."""
         goes_on = self.parts.switches.wait_ms(wait_ms)
         self.parts.meter.count_attempt(again=goes_on)
         return goes_on
@@ -247,7 +142,7 @@ class JavaSourceTask(HostedSource):
         self.wants_commits = about["commits_records"] or about["commits"]
 
     def start(self, boundaries: TransactionBoundaries | None) -> None:
-        """See HostedSource."""
+        """Let the task start, and wait until it has. Raises LookUpEndedError if it has to stop before."""
         self._boundaries = boundaries
         if self._claims:
             self._calls.send(ToJava.GO)
@@ -256,7 +151,7 @@ class JavaSourceTask(HostedSource):
         log.info("task=%s of Java version=%s is started", self._task, about["version"])
 
     def _await(self, kind: FromJava) -> Mapping[str, Any]:
-        """Serve frames until one of this kind, and return its head. Raises LookUpEndedError: it stops before."""
+        """Serve frames until one of this kind, and return its head. Raises LookUpEndedError if the task has to stop."""
         while True:
             frame = self._next_or_wait()
             if frame is not None and frame.kind is kind:
@@ -267,9 +162,9 @@ class JavaSourceTask(HostedSource):
                 raise LookUpEndedError("the task was stopped before it started")
 
     def _next_or_wait(self) -> Frame | None:
-        """Return a frame, None: none came for a while; says to the JVM when the task is to stop.
+        """Return the next frame, or None if none came for a while. Passes a stop on to the JVM.
 
-        Raises JavaHostGoneError; it is killed, too, when a stop's time is up.
+        Raises JavaHostGoneError if the JVM is gone, or if the time of a stop is over. Then the JVM is killed.
         """
         switches = self.parts.switches
         if switches.stopping and not self._stop_sent:
@@ -285,7 +180,7 @@ class JavaSourceTask(HostedSource):
         return None
 
     def _hung(self) -> HostLostError:
-        """End a JVM whose task does not return in time, whatever else it hosts; return the error that says so."""
+        """Kill the JVM of a task that does not return in time, with its other tasks, and return the error to raise."""
         stacks = self._calls.stacks(self._task, STACK_LIMIT_S)
         why = f"task {self._task} did not stop in time, so its Java host was killed"
         self._calls.kill(f"a neighbour hung: {why}")
@@ -294,7 +189,7 @@ class JavaSourceTask(HostedSource):
     # -- polls
 
     def poll(self) -> None:
-        """See HostedSource."""
+        """Grant polls while there is room, and serve the next frame. Waits if there is none."""
         if self._sent.data_bytes <= UNDURABLE_BYTES or not self._keeps_records():
             self._calls.grant()
         frame = self._calls.next()
@@ -312,7 +207,7 @@ class JavaSourceTask(HostedSource):
             self._sent.add_row()
 
     def _keeps_records(self) -> bool:
-        """Tell whether the JVM keeps records until they are durable, which does not wait for more polls itself."""
+        """Return whether the JVM keeps records until they are durable, and can do so without further polls."""
         own_ends = self._boundaries is not None and self._boundaries.requests is not None
         return self.delivery_reports is DeliveryReports.RECORDS and not own_ends
 
@@ -342,7 +237,7 @@ class JavaSourceTask(HostedSource):
 
     def _fail(self, head: Mapping[str, Any]) -> None:
         self._failed = True
-        if self._stop_sent:  # as in Java: it was to end anyway
+        if self._stop_sent:  # as in Java: it had to stop anyway
             log.warning("task=%s failed after it was stopped: %s", self._task, head["trace"])
             return
         if self._errants:
@@ -368,7 +263,7 @@ class JavaSourceTask(HostedSource):
             try:
                 sent, segments = self._send_converted(self._chain, self._chain.pipeline, frame)
             except RetryInterrupted:
-                self._given_up = True  # what was polled, and all behind it, is polled again after the next start
+                self._given_up = True  # this poll and all later ones are polled again after the next start
                 return
         else:
             sent, segments = self._send_batches(frame)
@@ -385,7 +280,7 @@ class JavaSourceTask(HostedSource):
     def _send_converted(
         self, chain: SourceChain, pipeline: SourcePipeline, frame: Frame
     ) -> tuple[list[tuple[int, int]], list[Segment]]:
-        """As ``_send_batches``, of a chain whose rest is in Python."""
+        """Convert the rest of the chain in Python, and send the result as ``_send_batches`` does."""
         try:
             batches, segments = chain.converted(frame)
         except DataError:
@@ -400,16 +295,19 @@ class JavaSourceTask(HostedSource):
         return [(batch.records, batch.batch.num_rows) for batch in batches], segments
 
     def _send_last(self, converted: ConvertedBatch) -> None:
-        """As Java: also the record that fails the task is reported."""
+        """Send the reports of the record that fails the task, as Java does."""
         self._errant_log.write(converted.errants)
         self._send(converted)
         if self._boundaries is not None and self._boundaries.requests is None:
             self.parts.output.end(End.COMMIT)
 
     def _send_batches(self, frame: Frame) -> tuple[list[tuple[int, int]], list[Segment]]:
-        """Send a frame's records; return (the task's records, all records) of each row, and whose they are."""
+        """Send the records of a frame.
+
+        Returns for each BATCH row the number of the task's records and of all records, and the segments of the frame.
+        """
         batches = list(produce_batches(frame.head["sections"], frame.data))
-        if len(batches) > 1 and len(frame.data) <= JOINED_BYTES:  # each row has its price
+        if len(batches) > 1 and len(frame.data) <= JOINED_BYTES:  # each row has a price
             batches = [one_batch(batches)]
         offsets = tuple((partition, offset) for partition, offset in frame.head["offsets"])
         topics = tuple(section["topic"] for section in frame.head["sections"])
@@ -449,7 +347,10 @@ class JavaSourceTask(HostedSource):
     # -- pause and end
 
     def settle(self) -> None:
-        """See HostedSource. Raises JavaHostGoneError: its poll does not return before a stop's time is up."""
+        """Stop polling, and serve frames until no poll is running.
+
+        Raises JavaHostGoneError if the poll does not return within the time of a stop.
+        """
         if not self.parts.switches.stopping:
             self._idle = False
             self._calls.call_back()
@@ -460,18 +361,18 @@ class JavaSourceTask(HostedSource):
         self._held.release()
 
     def durable(self, reports: Sequence[Durable]) -> None:
-        """See HostedSource: on a thread of their own in the JVM."""
+        """Send the places of durable records to the JVM, which calls the hooks on a separate thread."""
         for rows, _, metadata in reports:
             head = self._sent.durable(rows, metadata)
             if head is not None:
                 self._calls.send(ToJava.DURABLE, head)
 
     def abandon(self) -> None:
-        """See HostedSource."""
+        """Bound the stop by ``ABANDONED_MS``, because the slice is over."""
         self._end_by_ms = monotonic_ms() + ABANDONED_MS
 
     def stop(self) -> None:
-        """See HostedSource."""
+        """Stop the task if it lives, and release the JVM. Errors are logged."""
         try:
             if self._calls.has_jvm and not self._ended:
                 self._end()
@@ -486,7 +387,7 @@ class JavaSourceTask(HostedSource):
                 self._chain.close()
 
     def _end(self) -> None:
-        if self._end_by_ms is None and not self.parts.switches.stopping:  # it failed
+        if self._end_by_ms is None and not self.parts.switches.stopping:  # the task failed
             self._end_by_ms = monotonic_ms() + FAILED_MS
         if self._over and not self._failed:
             self.durable(self.parts.output.take_durable())
@@ -494,11 +395,300 @@ class JavaSourceTask(HostedSource):
         self._calls.send(ToJava.STOP, {"last": True})
         while not self._ended:
             frame = self._next_or_wait()
-            if frame is not None and frame.kind is not FromJava.BATCH:  # a poll that came too late comes again
+            if frame is not None and frame.kind is not FromJava.BATCH:  # a batch that is too late is polled again
                 self._serve(frame)
 
 
 def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
-    """Return the one topic of a batch; none where each row has its own."""
+    """Return the topic of a batch. Empty if each row has its own topic."""
     metadata = batch.schema.metadata or {}
     return (metadata[TOPIC].decode(),) if TOPIC in metadata else ()
+
+
+# The frames that cross for one task, in their order, and the room that it has for polls. Any frame wakes its thread.
+
+
+MOST_POLLS, FEWEST_POLLS = 16, 2  # granted ahead
+AHEAD_BYTES = 4 << 20  # of polls ahead, by the size of the last poll
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    reason: str
+
+
+class SourceCalls(OnMeter):
+    """Receives and sends the frames of one task. The task's thread, except for ``on_frame`` and ``on_gone``."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called on the JVM's thread after each frame and after the end of the JVM."""
+        self._wake = wake
+        self._came: deque[Frame | _Gone] = deque()
+        self._jvm: HostedNumber | None = None
+        self._granted = 0  # polls that may still come
+        self._poll_bytes = 0  # of the current poll
+        self._most = FEWEST_POLLS
+        self._gone = False
+
+    def on_frame(self, frame: Frame) -> None:
+        """Queue a frame, and wake the task's thread. The JVM's thread."""
+        self._came.append(frame)
+        self._wake()
+
+    def on_gone(self, reason: str) -> None:
+        """Queue the end of the JVM behind its frames, and wake the task's thread. The JVM's thread."""
+        self._came.append(_Gone(reason))
+        self._wake()
+
+    def begin(self, jvm: HostedNumber) -> None:
+        """Send to this JVM from now on."""
+        self._jvm = jvm
+
+    @property
+    def has_jvm(self) -> bool:
+        """Return whether there is a JVM that lives, as far as is known."""
+        return self._jvm is not None and not self._gone
+
+    def next(self) -> Frame | None:
+        """Return the next frame, or None if there is none yet. Raises JavaHostGoneError."""
+        if not self._came:
+            return None
+        frame = self._came.popleft()
+        if isinstance(frame, _Gone):
+            self._gone = True
+            raise JavaHostGoneError(f"the Java host is gone: {frame.reason}")
+        return frame
+
+    def send(self, kind: ToJava, head: Any = None) -> None:
+        """Send a frame to the JVM. Raises JavaHostGoneError."""
+        assert self._jvm is not None
+        self._jvm.send(kind, head)
+
+    def taken(self, data_bytes: int, *, poll_ends: bool) -> None:
+        """Note that a batch was sent, so that there is room for another."""
+        self._poll_bytes += data_bytes
+        if poll_ends:
+            self._granted -= 1
+            self._most = max(FEWEST_POLLS, min(MOST_POLLS, AHEAD_BYTES // max(1, self._poll_bytes)))
+            self._poll_bytes = 0
+
+    def grant(self) -> None:
+        """Allow the task some polls ahead, if few are left."""
+        if self._granted <= self._most // 2:
+            self.send(ToJava.ROOM, self._most - self._granted)
+            self._granted = self._most
+
+    def call_back(self) -> None:
+        """Allow no poll until the next ``grant``. The JVM answers with IDLE when no poll is running."""
+        self.send(ToJava.ROOM, 0)
+        self._granted = 0
+
+    def stacks(self, task: object, limit_s: float) -> str:
+        """Return the stacks of the threads of the task. Waits at most ``limit_s`` for each."""
+        assert self._jvm is not None
+        threads = [stack for kind in ("task", "commit") for stack in self._jvm.stacks(f"{kind}-{task}", limit_s)]
+        return "\n".join(f"{thread['thread']}\n    " + "\n    ".join(thread["stack"]) for thread in threads)
+
+    def kill(self, reason: str) -> None:
+        """Kill the JVM. Its other tasks are lost, too, and start again in another."""
+        assert self._jvm is not None
+        self._gone = True
+        self._jvm.kill_jvm(reason)
+
+    def release(self) -> None:
+        """Give the JVM back to the pool, if there is one."""
+        if self._jvm is not None:
+            self._jvm.release()
+
+
+# Failed records of a source task in a JVM: their frames become the reports and dead letters of every source.
+
+
+def errant_of(head: dict[str, Any]) -> FailedRecord:
+    """Return the failed record that the head of an ERRANT frame describes."""
+    record = _record(head)
+    said = head["error"] or {"class": "", "message": None, "trace": ""}
+    error = JavaPluginError(said["class"], said["message"], said["trace"])
+    return FailedRecord(
+        place_of(record), Stage(head["stage"]), error, head["executing_class"] or "", record, text=head["text"]
+    )
+
+
+def _record(head: dict[str, Any]) -> SourceRecord:
+    return SourceRecord(
+        _map(head["source_partition"]),
+        _map(head["source_offset"]),
+        head["topic"],
+        partition=head["partition"],
+        timestamp_ms=head["timestamp"],
+    )
+
+
+def _map(stored: Any) -> dict[str, Any]:
+    """Return a source partition or offset. One without a JSON form comes as Java's text."""
+    return stored if isinstance(stored, dict) else {} if stored is None else {"text": stored}
+
+
+def given_up(frames: Sequence[Frame], letters: DeadLetters | None, *, tolerated: bool) -> ConvertedBatch:
+    """Return the failed records of ERRANT frames and their dead letters as one batch without offsets."""
+    errants, rows = [], ProduceRows()
+    for frame in frames:
+        errant = errant_of(frame.head)
+        errants.append(errant)
+        if letters is not None and isinstance(errant.record, SourceRecord):
+            key, value, headers = _contents(frame)
+            rows.append(letters.of_written(errant, errant.record, key, value, headers))
+    batch = rows.take() if len(rows) else produce_batch("", pa.array([], pa.binary()))
+    return ConvertedBatch(batch, (), 0, len(errants) if tolerated else 0, (), tuple(errants))
+
+
+def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
+    """Return key, value and headers of an ERRANT frame with data."""
+    at = 0
+
+    def part(size: int) -> bytes | None:
+        nonlocal at
+        if size < 0:
+            return None
+        at += size
+        return bytes(frame.data[at - size : at])
+
+    head = frame.head
+    key, value = ((part(size), encoding) for size, encoding in (head["key"], head["value"]))
+    return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
+
+
+# A batch's offsets, held back until the next batch is on its way behind it.
+#
+# Several records of one offset may come in two polls. For a changed primary key, Debezium makes a delete, a tombstone
+# and an insert, all at the place of the change in the log. It takes all of them for sent once that offset is stored.
+# Java Connect stores offsets a minute apart, so the other records have long been sent. Here offsets go out with each
+# batch, and without the hold a kill between the two polls lost the insert. So did a poll that failed: the records that
+# Debezium had ready were lost, and it started again from the stored offsets. Exactly-once sources hold nothing, because
+# a transaction has its offsets.
+
+
+HOLD_S = 0.25  # behind the last batch, when nothing follows
+FAILED_HOLD_S = 60.0  # after a failed poll: the default interval of Java Connect
+_NOTHING = pa.RecordBatch.from_arrays([], names=[])
+
+
+class HeldOffsets:
+    """Holds the offsets of the last batch of one task. The task's thread."""
+
+    def __init__(self, output: SourceOutput, add_row: Callable[[], None], clock: Callable[[], float] = time.monotonic):
+        """Hold no offsets yet.
+
+        Args:
+            output: takes the batches.
+            add_row: is called before a row that has offsets only.
+            clock: returns seconds.
+        """
+        self._output, self._add_row, self._clock = output, add_row, clock
+        self._held: SourceOffsets = ()
+        self._until_s = 0.0
+
+    def send(self, converted: ConvertedBatch) -> None:
+        """Send a batch with the offsets of the batches before it, and hold its own. Raises the errors of the output."""
+        if converted.source_offsets:
+            given, self._held = self._held, converted.source_offsets
+            self._until_s = self._clock() + HOLD_S
+            converted = replace(converted, source_offsets=given)
+        self._output.send(converted)
+
+    def poll_failed(self) -> None:
+        """Hold longer: the connector may start again from these offsets although records before them are missing."""
+        self._until_s = self._clock() + FAILED_HOLD_S
+
+    def wait_s(self) -> float | None:
+        """Return in how many seconds ``release`` is due. None: no offsets are held."""
+        return max(0.0, self._until_s - self._clock()) if self._held else None
+
+    def release(self, *, at_once: bool = True) -> None:
+        """Send the held offsets without records, if their time has come or ``at_once``."""
+        if self._held and (at_once or self._clock() >= self._until_s):
+            given, self._held = self._held, ()
+            self._add_row()
+            self._output.send(ConvertedBatch(_NOTHING, given, 0, 0, ()))
+
+
+# Records that were sent and are not durable yet: from BATCH rows back to the batches of the JVM. Pure.
+#
+# A batch of the JVM becomes some BATCH rows, or none. It is durable when the last of them is.
+
+
+@dataclass(slots=True)
+class _Row:
+    """A BATCH row of ``rows`` Kafka records. The first ``records`` are the task's, the others are dead letters."""
+
+    records: int
+    rows: int
+    segments: Sequence[Segment] = ()  # of a JVM batch's last row
+    ends: int = 0  # JVM batches that end with it
+    data_bytes: int = 0  # of those batches
+
+
+class SentFrames:
+    """The BATCH rows of one task that are not durable yet, in order. The task's thread."""
+
+    def __init__(self) -> None:
+        """Start without a row, as for a new task."""
+        self.data_bytes = 0  # not durable yet
+        self._rows: deque[_Row] = deque()
+        self._places: deque[RecordMetadata | None] = deque()  # of a JVM batch that is durable in part
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self, rows: Sequence[tuple[int, int]], segments: Sequence[Segment], data_bytes: int = 0
+    ) -> dict[str, Any] | None:
+        """Remember a batch of the JVM. Returns the DURABLE head if it is durable at once, because it has no row.
+
+        Args:
+            rows: the number of the task's records and of all records, for each BATCH row.
+            segments: the task's records of all rows, in their order.
+            data_bytes: its approximate size.
+        """
+        if not rows:
+            if not self._rows:
+                return {"batches": 1, "places": {}}
+            self._rows[-1].ends += 1
+            return None
+        self._rows.extend(_Row(*row) for row in rows)
+        last = self._rows[-1]
+        last.segments, last.ends, last.data_bytes = segments, 1, data_bytes
+        self.data_bytes += data_bytes
+        return None
+
+    def add_row(self) -> None:
+        """Remember a BATCH row without records, which belongs to none of the JVM's batches."""
+        self._rows.append(_Row(0, 0))
+
+    def durable(self, rows: int, metadata: Iterable[RecordMetadata | None]) -> dict[str, Any] | None:
+        """Return the DURABLE head after so many more BATCH rows became durable. None: no batch of the JVM did.
+
+        Args:
+            metadata: the places of all Kafka records of these rows, in order.
+        """
+        found = iter(metadata)
+        batches, places = 0, dict[str, list[RecordMetadata | None]]()
+        for _ in range(min(rows, len(self._rows))):
+            row = self._rows.popleft()
+            self._places.extend(list(islice(found, row.rows))[: row.records])
+            for topic, count, wanted in row.segments:
+                taken = [self._places.popleft() for _ in range(min(count, len(self._places)))][:wanted]
+                places.setdefault(topic, []).extend(taken + [None] * (wanted - len(taken)))
+            if row.ends:
+                self._places.clear()
+            batches += row.ends
+            self.data_bytes -= row.data_bytes
+        return {"batches": batches, "places": {t: _runs(ones) for t, ones in places.items()}} if batches else None
+
+
+def _runs(places: Sequence[RecordMetadata | None]) -> list[tuple[int, int, int, int, str]]:
+    """Return [partition, first offset, records, timestamp, topic] for each run. Offset -1: not readable."""
+    return [
+        (partition, first, count, -1 if timestamp_ms is None else timestamp_ms, topic)
+        for topic, partition, first, timestamp_ms, count in metadata_runs(places)
+    ]

@@ -1,12 +1,13 @@
-"""Starts Spark's JVM and opens pyspark's gateway into it.
+"""Starts Spark's JVM, and opens pyspark's gateway into it.
 
-Owns by which command: that of an earlier start where it would be the same (``command.py``), else ``spark-submit``.
-By the former it can be started before pyspark is imported (``start_early``): who opens the gateway takes it then, if it
-is the one that would be started now.
+The command is that of an earlier start if it would be the same, else ``spark-submit`` runs. With the earlier command
+the JVM can start before pyspark is imported (``start_before_imports``). ``open_gateway`` takes that JVM later, if it
+has the settings that are wanted then.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -21,22 +22,29 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from spark_connect_rt.engine.startup.java_home import first_java
+from spark_connect_rt.engine.startup.process_python import starter_serves
 from spark_connect_rt.engine.startup.session_conf import (
     DEFAULT_CONF,
     JAVA_OPTIONS,
     LOCAL_CONF,
     archive_path,
+    connect_session_of,
     engine_conf,
     is_local,
+    make_importable,
+    of_session,
+    session_conf,
 )
 from spark_connect_rt.engine.startup.spark_version import folder_of
+from spark_connect_rt.engine.startup.zygote_socket import close_door, open_door
 
-# Starts Spark's JVM by the command that ``spark-submit`` made last time: without its shells, Python and launcher.
+# The command that ``spark-submit`` made last time starts the JVM without its shells, Python and launcher.
 #
-# Owns when that is the same and where the command is kept. ``spark-submit`` runs two shells, a Python and a JVM to
-# write the JVM's command line, and the class ``SparkSubmit`` reads it again: 0.7 CPU s that a start waits for. What
-# comes out is the same each time as long as nobody configured anything for it, so it is kept beside the archive of
-# classes, with the same key. Where anything was configured, ``spark-submit`` runs.
+# ``spark-submit`` runs two shells, a Python and a JVM to write the JVM's command line, and the class ``SparkSubmit``
+# reads it again. A start would wait for all of them. The command is the same each time as long as Spark has no
+# configuration elsewhere, so it is kept next to the archive of classes, with the same key. With such a configuration,
+# ``spark-submit`` runs.
 
 
 STARTER = Path(__file__).with_name("from_record.sh")
@@ -50,11 +58,11 @@ _SESSION = ("spark.sql.", "spark.ui.", "spark.executorEnv.", "spark.app.name", "
 def is_plain(
     conf: Mapping[str, str], known: Mapping[str, str], environment: Mapping[str, str], spark_home: Path
 ) -> bool:
-    """Tell whether ``spark-submit`` has nothing to look at but this installation.
+    """Return whether the command of ``spark-submit`` depends on this installation alone.
 
     Args:
-        conf: what the JVM is to be started with.
-        known: settings that are ours, with our values; JAVA_OPTIONS may have more words.
+        conf: the settings that the JVM would start with.
+        known: our own settings with our values. JAVA_OPTIONS may have more words.
         environment: of this process.
         spark_home: pyspark's folder.
     """
@@ -72,13 +80,13 @@ def is_plain(
 
 
 def record_path(environment: Mapping[str, str]) -> Path | None:
-    """Return where the command of this environment, Spark and Java is kept; None: no Java was chosen."""
+    """Return the file of the command for this environment, Spark and Java. None: no Java is set."""
     home = environment.get("JAVA_HOME")
     return archive_path(Path(home)).with_suffix(".args") if home else None
 
 
 def options_of(command: Sequence[str], conf: Mapping[str, str]) -> list[str] | None:
-    """Return the JVM's options in its command line, less those of ``conf``; None: it is another program's."""
+    """Return the JVM's options in its command line without those of ``conf``. None: another program's command."""
     if MAIN not in command:
         return None
     ours = set(conf[JAVA_OPTIONS].split())
@@ -86,13 +94,13 @@ def options_of(command: Sequence[str], conf: Mapping[str, str]) -> list[str] | N
 
 
 def as_argument_file(words: Sequence[str]) -> str:
-    """Return words as a file that ``java @FILE`` reads."""
+    """Return words in the form of a file for ``java @FILE``."""
     quoted = (word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for word in words)
     return "".join(f'"{word}"\n' for word in quoted)
 
 
 def keep_command(pid: int, conf: Mapping[str, str], record: Path) -> None:
-    """Keep the command of a JVM that ``spark-submit`` started, for the next start. Never raises."""
+    """Keep the command of a JVM that ``spark-submit`` started for the next start. Ignores OSError."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")
         options = options_of(words, conf)
@@ -104,7 +112,10 @@ def keep_command(pid: int, conf: Mapping[str, str], record: Path) -> None:
 
 
 def use_record(environment: MutableMapping[str, str], record: Path, spark_home: Path) -> bool:
-    """Make ``STARTER`` run the kept command, in this environment; False: there is none of this Spark's folder."""
+    """Set the variables by which ``STARTER`` runs the kept command.
+
+    Returns False if there is no command for this Spark's folder.
+    """
     try:
         kept = record.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -115,21 +126,22 @@ def use_record(environment: MutableMapping[str, str], record: Path, spark_home: 
     return True
 
 
+JOB = "connectrt.job"
 CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"  # the JVM writes its port and secret there
 LOOK_S = 0.005
 END_LIMIT_S = 5.0
-START_LIMIT_S = 180.0  # for Spark's JVM to say where it listens: some seconds, on a machine that has room
+START_LIMIT_S = 180.0  # until Spark's JVM reports its port. It takes some seconds on an idle machine
 log = logging.getLogger(__name__)
 
 
 class _Patience:
-    """In place of the module ``time``, where a JVM is waited for: its sleeps end at a limit."""
+    """Replaces the module ``time`` while pyspark waits for a JVM, so that the wait ends at a limit."""
 
     def __init__(self) -> None:
         self._until_s = time.monotonic() + START_LIMIT_S
 
     def sleep(self, seconds: float) -> None:
-        """Sleep. Raises TimeoutError: the limit has passed."""
+        """Sleep as ``time.sleep`` does. Raises TimeoutError after the limit."""
         if time.monotonic() >= self._until_s:
             raise TimeoutError(
                 f"Spark's JVM was started but did not report its port within {START_LIMIT_S:g} s. Check its output "
@@ -140,16 +152,16 @@ class _Patience:
 
 @dataclass(frozen=True, eq=False)
 class StartingJvm:
-    """A JVM that was started by the kept command, and by what."""
+    """A JVM that was started with the kept command, and the settings that it has."""
 
     process: subprocess.Popen[bytes]
-    folder: Path  # of the file that it writes its port and secret to
-    record: Path  # of the command
+    folder: Path  # holds the file with its port and secret
+    record: Path  # the file of the command
     conf: Mapping[str, str]
     java_home: str | None
 
     def connection(self) -> tuple[int, str]:
-        """Wait until it can be connected to; return its port and secret. Raises OSError: it ended before, or hangs."""
+        """Wait for the JVM, and return its port and secret. Raises OSError if it ended before, or hangs."""
         said, patience = self.folder / "connection", _Patience()
         while not said.is_file():
             if self.process.poll() is not None:
@@ -160,7 +172,7 @@ class StartingJvm:
         return port, data[8 : 8 + length].decode()
 
     def end(self) -> None:
-        """End it; nothing runs in it yet. Waits for some seconds."""
+        """End the JVM, in which nothing runs yet. Waits for some seconds."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.terminate()
@@ -172,15 +184,45 @@ class StartingJvm:
         self.forget()
 
     def forget(self) -> None:
-        """Remove what it said how to connect to it."""
+        """Remove the file with its port and secret."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-_EARLY: list[StartingJvm] = []  # one at most
+_EARLY: list[StartingJvm] = []  # at most one JVM
+
+
+def start_before_imports(settings: Mapping[str, str]) -> bool:
+    """Start the JVM of a worker with these settings before anything of Spark is imported.
+
+    Changes JAVA_HOME, PYTHONPATH and PYSPARK_PYTHON of this process as the worker itself would. Returns False if no JVM
+    was started. That is so without a kept command, without a local master, with unresolved settings, and for the
+    quickstart. Raises OSError.
+    """
+    asked, given, home = of_session(settings), os.environ.get("JAVA_HOME"), first_java(os.environ)
+    # The JVM of the quickstart writes to a separate file.
+    if connect_session_of(settings, os.environ):
+        return False  # the worker rejects it
+    if asked is None or home is None or settings.get(JOB, "worker") == "quickstart":
+        return False
+    os.environ["JAVA_HOME"] = str(home)
+    conf = session_conf(*asked)
+    if is_local(conf["spark.master"]):
+        make_importable(conf)
+        if starter_serves(os.environ, local=True) and open_door():  # the JVM passes the socket on to Python
+            atexit.register(close_door)
+        atexit.register(end_early)
+        if start_early(conf):
+            return True
+    if given is None:  # it is not checked yet whether this Java is usable
+        del os.environ["JAVA_HOME"]
+    return False
 
 
 def start_early(conf: Mapping[str, str]) -> bool:
-    """Start the JVM that ``open_gateway`` takes for the same settings; False: no command is kept. Raises OSError."""
+    """Start the JVM that ``open_gateway`` takes for the same settings. Raises OSError.
+
+    Returns False if no command is kept.
+    """
     started = _start_kept(conf)
     if started is not None:
         _EARLY.append(started)
@@ -188,19 +230,19 @@ def start_early(conf: Mapping[str, str]) -> bool:
 
 
 def early_descriptors() -> list[int]:
-    """Return what a fork of this process must close, or the JVM would outlive this one."""
+    """Return the descriptors that a fork of this process must close. Else the JVM would outlive this process."""
     return [starting_jvm.process.stdin.fileno() for starting_jvm in _EARLY if starting_jvm.process.stdin is not None]
 
 
 def end_early() -> None:
-    """End a JVM that was started early and that nobody took. Waits for some seconds."""
+    """End a JVM that was started early and is still unused. Waits for some seconds."""
     while _EARLY:
         _EARLY.pop().end()
 
 
 def open_gateway(conf: Mapping[str, str]) -> Any:
-    """Start the JVM, unless that was done early; return pyspark's gateway. Blocks for a second."""
-    from pyspark import SparkConf  # where the JVM is started early, it comes up while this is imported
+    """Start the JVM, or take the one that was started early, and return pyspark's gateway. Blocks for a second."""
+    from pyspark import SparkConf  # a JVM that was started early comes up during this import
     from pyspark.errors import PySparkException
 
     if started := _early_of(conf) or _start_kept(conf):
@@ -217,7 +259,7 @@ def open_gateway(conf: Mapping[str, str]) -> Any:
 
 
 def _early_of(conf: Mapping[str, str]) -> StartingJvm | None:
-    """Return the JVM that was started early, once; None: there is none, or it is another than would be started now."""
+    """Return the JVM that was started early, once. None: there is none, or it has other settings."""
     if not _EARLY:
         return None
     early = _EARLY.pop()
@@ -228,7 +270,7 @@ def _early_of(conf: Mapping[str, str]) -> StartingJvm | None:
 
 
 def record_of(conf: Mapping[str, str]) -> Path | None:
-    """Return where the command for these settings is kept; None: ``spark-submit`` has to be asked each time."""
+    """Return the file of the command for these settings. None: ``spark-submit`` has to run each time."""
     home, record = folder_of("pyspark"), record_path(os.environ)
     known = {**DEFAULT_CONF, **LOCAL_CONF, **engine_conf()}
     plain = home is not None and is_local(conf["spark.master"]) and is_plain(conf, known, os.environ, home)
@@ -236,12 +278,12 @@ def record_of(conf: Mapping[str, str]) -> Path | None:
 
 
 def _start_kept(conf: Mapping[str, str]) -> StartingJvm | None:
-    """Start a JVM by the kept command, out of the terminal's reach; None: there is no such command."""
+    """Start a JVM with the kept command in a separate session. None: there is no such command."""
     home, record = folder_of("pyspark"), record_of(conf)
     if record is None or home is None or not use_record(os.environ, record, home):
         return None
     command = [str(STARTER), *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}"))]
-    folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: keeps others out
+    folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: other users cannot read it
     environment = {**os.environ, "SPARK_CONNECT_MODE": "0", CONNECTION: str(folder / "connection")}
     process = subprocess.Popen(
         [*command, "pyspark-shell"], stdin=subprocess.PIPE, env=environment, start_new_session=True
@@ -250,7 +292,7 @@ def _start_kept(conf: Mapping[str, str]) -> StartingJvm | None:
 
 
 class _Surroundings:
-    """The module ``os`` with an environment of its own: other threads look at this process's."""
+    """The module ``os`` with a separate environment, because other threads use that of the process."""
 
     def __init__(self, more: Mapping[str, str]) -> None:
         self.environ = {**os.environ, **more}
@@ -260,11 +302,11 @@ class _Surroundings:
 
 
 def _connected(started: StartingJvm) -> Any:
-    """Wait for the JVM; return pyspark's gateway to it. Raises OSError: it ended; what pyspark raises."""
+    """Wait for the JVM, and return pyspark's gateway to it. Raises OSError if it ended, and errors of pyspark."""
     port, secret = started.connection()
     started.forget()
-    # pyspark connects to a JVM that is there by two variables of the environment. They would tell the rest of this
-    # process, and what it starts meanwhile, that spark-submit made the JVM: so pyspark alone sees them.
+    # pyspark connects to a running JVM by two variables of the environment. To the rest of this process, and to its
+    # child processes, they would mean that spark-submit made the JVM. So pyspark alone sees them.
     surroundings = _Surroundings({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret})
     gateway = _pyspark_launch(os=surroundings)()
     gateway.proc = started.process
@@ -272,7 +314,7 @@ def _connected(started: StartingJvm) -> Any:
 
 
 def _launched(conf: Any) -> Any:
-    """Have pyspark start the JVM and return its gateway. Raises TimeoutError: pyspark itself would wait for ever."""
+    """Have pyspark start the JVM, and return its gateway. Raises TimeoutError, where pyspark would wait without end."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
@@ -289,7 +331,7 @@ def _launched(conf: Any) -> Any:
 
 
 def _pyspark_launch(**names: Any) -> FunctionType:
-    """Return pyspark's ``launch_gateway``, for which these names of its module mean something else."""
+    """Return pyspark's ``launch_gateway`` with other values for these names of its module."""
     from pyspark.java_gateway import launch_gateway
 
     return FunctionType(

@@ -66,7 +66,7 @@ def _java_home() -> Path | None:
 
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
-ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
+ENGINE_CONF = {  # required by slices. A worker property of the same name does not override them
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "64",
     "spark.python.daemon.module": "spark_connect_rt.engine.executor.daemon",
@@ -137,10 +137,10 @@ def engine_conf(given: Mapping[str, str] = NOTHING_GIVEN, version: str = VERSION
 
 
 def _socket_paths_fit(given: Mapping[str, str]) -> bool:
-    """Tell whether paths of Unix sockets fit into the 107 characters that Linux allows; else Spark uses TCP.
+    """Return whether paths of Unix sockets fit into the 107 characters that Linux allows. Otherwise Spark uses TCP.
 
-    Spark makes them in ``java.io.tmpdir``. On YARN that is the container's folder, whose path alone has 100 and more:
-    each Python process of executors, and in cluster mode of the driver, would end at its start.
+    Spark makes them in ``java.io.tmpdir``. On YARN that is the container's folder, whose path alone has 100 characters
+    and more. Each Python process of executors would end at its start, and in cluster mode the driver's, too.
     """
     return given.get("spark.master") != "yarn" or SOCKET_FOLDER in given
 
@@ -172,7 +172,7 @@ def _master(master: str) -> str:
 
 
 def is_local(master: str) -> bool:
-    """Tell whether driver and executors are one JVM."""
+    """Return whether driver and executors are one JVM."""
     return master == "local" or master.startswith("local[")
 
 
@@ -182,7 +182,7 @@ def _package_root() -> str:
 
 
 def executor_python_path(master: str, paths: Sequence[str], given: str | None) -> str | None:
-    """Return the PYTHONPATH of Python processes below executors and of planners beside the driver, None: none.
+    """Return the PYTHONPATH of Python processes of executors, and of planners on the driver's machine. None: not set.
 
     Args:
         master: of the session.
@@ -192,7 +192,7 @@ def executor_python_path(master: str, paths: Sequence[str], given: str | None) -
     if is_local(master) or master.startswith("local-cluster"):
         return given or os.pathsep.join(paths)
     package = Path(paths[0])
-    if not package.is_file():  # a folder: executors have one of their own
+    if not package.is_file():  # a folder: executors have their own copy
         return given
     # Spark copies what --py-files names into the working directory of each executor, but puts only .zip, .egg and .jar
     # on the path, and that too late for the daemon's module. The whole path is for planners, on the driver's machine.

@@ -28,10 +28,9 @@ from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
 from spark_connect_rt.kafka.aiokafka_parts import ProduceRequest
 from spark_connect_rt.kafka.error_mapping import is_retriable
 from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, laid_out_records, next_sequence
-from spark_connect_rt.kafka.writing.column_producer import CLOSE_LIMIT_S, ColumnProducer
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender, OnDelivered
+from spark_connect_rt.kafka.writing.column_producer import CLOSE_LIMIT_S, ColumnProducer, ColumnSender, OnDelivered
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows
+from spark_connect_rt.kafka.writing.producer_client import BatchPosition, PartitionRows
 from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, TransactionCoordinator
 
 # Produce requests of a transactional producer: one at a time to each leader, of all batches that came meanwhile.

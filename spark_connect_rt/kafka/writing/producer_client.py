@@ -1,43 +1,70 @@
-"""One client of aiokafka's for one producer or several: its connections, its metadata, the bound of its requests.
+"""One client of aiokafka for one producer or several: its connections, its metadata, the bound of its requests.
 
-On one event loop. Owns: connecting and its retries, which topics are asked about, taking back what a producer that
-closes has left in it. Must not: lay out or retry batches (``ColumnSender``).
+Everything runs on one event loop. The client connects and reconnects, follows the topics that its producers write to,
+and takes back the batches of a producer that closes. ``ColumnSender`` lays out and retries batches.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections import Counter, defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence, Set
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, ProducerClosed
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch, sends_no_more, withdraw
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch
+from spark_connect_rt.kafka.records.varint_columns import Numbers
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
-from spark_connect_rt.kafka.writing.column_values import (
-    LAST_WAIT_S,
-    BatchPosition,
-    PartitionRows,
-    Requests,
-    close,
-    joined,
-)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRows:
+    """Rows for one partition, the bytes of each, and their times."""
+
+    columns: pa.RecordBatch
+    sizes: Numbers
+    now_ms: int
+    until_s: float
+
+    @property
+    def size(self) -> int:
+        """Return the most bytes that the rows take in a batch."""
+        return int(self.sizes.sum())
+
+    def slice(self, first: int, end: int | None = None) -> PartitionRows:
+        """Return the rows from ``first`` to before ``end``."""
+        columns = self.columns.slice(first, None if end is None else end - first)
+        return PartitionRows(columns, self.sizes[first:end], self.now_ms, self.until_s)
+
+
+class BatchPosition(NamedTuple):
+    """The place of the first record of a batch in its partition."""
+
+    offset: int
+    appended_ms: int | None = None  # the broker's timestamp for all records. None: the topic keeps theirs
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of batches with the same columns, at least one row, as one batch."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
 
 # Small batches of several producers for one partition, sent as one record batch: a request costs more than its rows.
 #
 # A broker takes one batch of a partition in a request, so ten tasks that write a few rows each to one partition are
-# ten requests, one after the other. Owns: what waits for a partition, which rows go together, whose outcome is whose.
-# One attempt only: who waits tries again by itself (``ColumnSender``). On the event loop.
+# ten requests, one after the other. There is one attempt only, and each producer retries by itself (``ColumnSender``).
 #
-# What one producer does must not be felt by its neighbours. A joint batch that the broker refuses is sent again as the
-# batches it was made of, each with its own outcome; the partition's batches then go alone for a while. Rows of a
-# producer that closes leave with it: a joint batch that is not in a request yet is laid out again without them.
+# A producer must not disturb its neighbours. If the broker refuses a joint batch, the parts are sent again alone, each
+# with its own outcome, and so are the partition's next batches for a while. Rows of a producer that closes leave with
+# it: a joint batch that is not in a request yet is laid out again without them.
 
 
 SAME_TIME_MS = 100  # rows without a timestamp get the first one's: not when it is older
@@ -54,7 +81,7 @@ class _Entry:
     """A batch of one producer."""
 
     rows: PartitionRows
-    under_way: set[ReadyBatch]  # of its producer
+    under_way: set[ReadyBatch]  # batches in flight of its producer
     written: asyncio.Future[BatchPosition] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -63,10 +90,10 @@ class _Entry:
 
 
 class BatchCoalescer:
-    """See the module."""
+    """Joins small batches of several producers for one partition. The event loop's thread."""
 
     def __init__(self, settings: ColumnSettings, send: Send, withdraw: Withdraw) -> None:
-        """Take the bound of a batch and its compression, what sends one, and what takes it back."""
+        """``settings`` bound and compress a batch, ``send`` sends it, and ``withdraw`` takes it back."""
         self._settings = settings
         self._send = send
         self._withdraw = withdraw
@@ -76,9 +103,10 @@ class BatchCoalescer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def written(self, place: TopicPartition, rows: PartitionRows, under_way: set[ReadyBatch]) -> BatchPosition:
-        """Send rows, perhaps with those of others; return where they begin.
+        """Send rows, perhaps together with rows of other producers, and return the position of the first.
 
-        ``under_way``: the batches that hold rows of this producer, kept up to date. Raises KafkaError: of one attempt.
+        ``under_way`` is kept up to date: the batches that hold rows of this producer. Raises KafkaError of the one
+        attempt.
         """
         entry = _Entry(rows, under_way)
         if place in self._waiting:
@@ -101,7 +129,7 @@ class BatchCoalescer:
                 await self._attempt(place, entries)
         finally:
             del self._waiting[place]
-            for entry in (*entries, *waiting):  # of an attempt that was cut off, or failed by a fault of ours
+            for entry in (*entries, *waiting):  # of an attempt that was cancelled, or that failed by a fault of ours
                 if not entry.given_up:
                     entry.written.set_exception(KafkaError("sending has ended"))
 
@@ -124,7 +152,7 @@ class BatchCoalescer:
         while left := [entry for entry in entries if not entry.given_up]:
             try:
                 written = await self._sent(place, left)
-            except Exception as error:  # noqa: BLE001 - what cannot be laid out, too, fails no neighbour
+            except Exception as error:  # noqa: BLE001 - an error of the layout must not fail a neighbour, either
                 if isinstance(error, ProducerClosed) and any(entry.given_up for entry in left):
                     continue  # taken back for the sake of one that closed
                 if len(left) > 1 and not _worth_another(error):
@@ -193,13 +221,14 @@ def _fail(entries: Sequence[_Entry], error: Exception) -> None:
 
 
 RECONNECT_S = 1.0
+LAST_WAIT_S = 1.0  # for batches in flight when the producer is closed
 
 
 class ProducerClient:
-    """Connects when the first producer asks. Everything but the making and ``users`` on the loop's thread."""
+    """Connects for the first producer. Only the constructor and ``users`` may be used outside of the loop's thread."""
 
     def __init__(self, settings: ColumnSettings) -> None:
-        """Take what ``column_settings`` returned."""
+        """``settings`` are those of ``column_settings``. It does not connect yet."""
         self.last_error = ""
         self.joint = BatchCoalescer(settings, self.send, self.withdrawn)
         self._requests = Requests(settings.request_bytes)
@@ -211,11 +240,11 @@ class ProducerClient:
 
     @property
     def broken(self) -> bool:
-        """Tell whether nothing is sent by it any more. Any thread."""
+        """Return whether aiokafka's sender has ended, so that it sends nothing any more. Any thread."""
         return self._producer is not None and sends_no_more(self._producer)
 
     async def connected(self) -> Any:
-        """Return aiokafka's producer; waits while no broker answers."""
+        """Return aiokafka's producer. Waits while no broker answers."""
         if self._producer is None:
             if self._connecting is None or self._connecting.done():
                 self._connecting = asyncio.create_task(self._connect())
@@ -237,24 +266,24 @@ class ProducerClient:
                 return producer
 
     async def send(self, place: TopicPartition, batch: ReadyBatch) -> BatchPosition:
-        """Make one attempt at a batch; return where its first record lies. Raises KafkaError."""
+        """Make one attempt at a batch, and return the position of its first record. Raises KafkaError."""
         leader = self._producer.client.cluster.leader_for_partition(place)
         async with self._requests.room(leader, batch.size()):
             sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
-            sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
+            sent.add_done_callback(_retrieve_outcome)  # also if nothing waits for it any more
             done = await asyncio.shield(sent)
             return BatchPosition(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
 
     def withdrawn(self, batch: ReadyBatch) -> bool:
-        """Take a batch back; return False where it is in a request by now: that one is the last."""
+        """Take a batch back. Returns False if it is already in a request, which is the last one then."""
         return not withdraw(self._producer, {batch})
 
     def writes_to(self, topic: str) -> None:
-        """Take note that one more producer writes to a topic."""
+        """Note that one more producer writes to a topic."""
         self._topics[topic] += 1
 
     async def leave(self, topics: Set[str], batches: Set[ReadyBatch]) -> None:
-        """Take back what a producer has left: batches that no one waits for, topics that no other writes to."""
+        """Take back the batches of a producer that closes, and the topics that no other producer writes to."""
         self._topics -= Counter(topics)
         if self._producer is None:
             return
@@ -265,7 +294,7 @@ class ProducerClient:
             self._producer.client.set_topics(list(self._topics))
 
     async def close(self) -> None:
-        """Close it, and give up what is under way."""
+        """Close it, and drop the batches in flight."""
         if self._connecting is not None and not self._connecting.done():
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
@@ -276,3 +305,34 @@ class ProducerClient:
 def _retrieve_outcome(sent: asyncio.Future[Any]) -> None:
     if not sent.cancelled():
         sent.exception()
+
+
+class Requests:
+    """Keeps a broker's batches in flight below max.request.size, because aiokafka sends all of them in one request."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._under_way: Counter[Any] = Counter()
+        self._turns: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def room(self, leader: Any, size: int) -> AsyncIterator[None]:
+        """Wait until a batch of this size may be sent to its leader, and hold the room. First come, first served."""
+        async with self._turns[leader]:  # else small batches could hold a large batch back without end
+            while self._under_way[leader] and self._under_way[leader] + size > self._limit_bytes:
+                self._changed.clear()
+                await self._changed.wait()
+            self._under_way[leader] += size
+        try:
+            yield
+        finally:
+            self._under_way[leader] -= size
+            self._changed.set()
+
+
+async def close(producer: Any) -> None:
+    """Close a producer, and drop its batches in flight."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(producer.stop(), LAST_WAIT_S)
+    await producer.client.close()

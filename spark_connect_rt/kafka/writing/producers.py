@@ -21,8 +21,8 @@ def batch_producer(config: Mapping[str, str]) -> BatchProducer:
 
         log.info("written by librdkafka, record by record, because of %s", ", ".join(refused))
         return KafkaBatchProducer(own)
-    from spark_connect_rt.kafka.writing.column_producer import ColumnProducer, SharedColumnProducer
-    from spark_connect_rt.kafka.writing.shared_clients import SHARED_CLIENTS
+    from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
+    from spark_connect_rt.kafka.writing.shared_clients import SHARED_CLIENTS, SharedColumnProducer
 
     if SHARED_CLIENT.items() <= config.items():
         return SharedColumnProducer(*SHARED_CLIENTS.take(own), SHARED_CLIENTS.give_back)

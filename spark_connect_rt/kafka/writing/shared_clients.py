@@ -1,8 +1,9 @@
 """Clients that the producers of one process share: one connection to a broker for all with the same settings.
 
-A client of its own costs each task a thread, an event loop, connections and the cluster's metadata. Owns: which
-producers share, the thread with their event loop, when a client is closed. Must not: send, or know of records.
-What one producer does to a client must not be felt by its neighbours (``ProducerClient``).
+A separate client costs each task a thread, an event loop, connections and the cluster's metadata. This module decides
+which producers share a client, runs the thread with their event loop, and closes a client after its last producer.
+``SharedColumnProducer`` at the end is a producer on such a client. It must not disturb its neighbours
+(``ProducerClient``).
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
-from spark_connect_rt.kafka.writing.column_sender import ColumnSender
+from spark_connect_rt.kafka.writing.column_producer import CLOSE_LIMIT_S, ColumnProducer, ColumnSender, Produced
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings, settings_of
-from spark_connect_rt.kafka.writing.column_values import Produced
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 
 CLIENT_ID = "connectrt-producers"
@@ -27,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class SharedLoop:
-    """An event loop on a thread of its own, for as long as the process lives."""
+    """An event loop on a separate thread, which lives as long as the process."""
 
     def __init__(self) -> None:
-        """Start it."""
+        """Make the loop and start its thread."""
         self.loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._users = set[OnEnd]()
@@ -44,13 +45,14 @@ class SharedLoop:
 
     @property
     def alive(self) -> bool:
-        """Tell whether it takes work."""
+        """Return whether the loop still takes work."""
         return not self._ended
 
     def put(self, sender: ColumnSender, produced: Produced) -> None:
-        """Have rows sent behind all before them; where others' are on their way, with them. Any thread.
+        """Send rows after all rows before them, if possible together with those of other producers. Any thread.
 
-        The loop's thread wakes once for all: it would fight those that produce for the interpreter.
+        The loop's thread wakes once for all of them. More often, it would compete with the producing threads for the
+        interpreter.
         """
         with self._lock:
             self._produced.append((sender, produced))
@@ -75,7 +77,7 @@ class SharedLoop:
             sender.put(rows)
 
     def attach(self, on_end: OnEnd) -> None:
-        """Call ``on_end`` with the error that ends the loop; at once, if it has ended."""
+        """Call ``on_end`` with the error that ends the loop, at once if it has ended already."""
         with self._lock:
             self._users.add(on_end)
             ended = self._ended
@@ -83,7 +85,7 @@ class SharedLoop:
             on_end(RuntimeError("the producers' event loop has ended"))
 
     def detach(self, on_end: OnEnd) -> None:
-        """Take ``on_end`` back."""
+        """Do not call ``on_end`` any more."""
         with self._lock:
             self._users.discard(on_end)
 
@@ -102,18 +104,18 @@ class SharedLoop:
 
 
 class SharedClients:
-    """Hands out clients. Any thread."""
+    """Gives producers with equal settings the same client. Any thread."""
 
     def __init__(self) -> None:
-        """Start empty; the loop starts with the first client."""
+        """Start without a client. The loop starts with the first one."""
         self._lock = threading.Lock()
         self._clients: dict[frozenset[tuple[str, str]], tuple[ColumnSettings, ProducerClient]] = {}
         self._loop: SharedLoop | None = None
 
     def take(self, config: Mapping[str, str]) -> tuple[ColumnSettings, ProducerClient, SharedLoop]:
-        """Return a client for properties that a ColumnProducer honours, whatever client.id; ``give_back`` follows.
+        """Return settings, a client and its loop for properties that a ColumnProducer honours.
 
-        Raises BadConfigError.
+        The properties may differ in ``client.id``. ``give_back`` must follow. Raises BadConfigError.
         """
         said = {name: value for name, value in config.items() if name not in OFFSET_REPORTS}
         said["client.id"] = CLIENT_ID
@@ -130,7 +132,7 @@ class SharedClients:
             return replace(settings, reports_offsets=OFFSET_REPORTS.items() <= config.items()), client, self._loop
 
     def give_back(self, client: ProducerClient) -> bool:
-        """Take note that a producer is done with its client; return whether it was the last, and is to close it."""
+        """Note that a producer has ended. Returns whether it was the last of its client, which it must close then."""
         with self._lock:
             client.users -= 1
             if client.users:
@@ -140,3 +142,58 @@ class SharedClients:
 
 
 SHARED_CLIENTS = SharedClients()
+
+
+class SharedColumnProducer(ColumnProducer):
+    """A ColumnProducer on a shared client. An error or a close ends this producer alone, and the loop continues."""
+
+    def __init__(
+        self,
+        settings: ColumnSettings,
+        client: ProducerClient,
+        loop: SharedLoop,
+        give_back: Callable[[ProducerClient], bool],
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        """The first three arguments are the result of ``SharedClients.take``; ``give_back`` is its method."""
+        self._client = client
+        self._shared = loop
+        self._give_back = give_back
+        self._over = threading.Event()
+        super().__init__(settings, clock_s)
+
+    def _new_sender(self, settings: ColumnSettings) -> ColumnSender:
+        return ColumnSender(settings, self._delivered, self._client)
+
+    def _start(self, sender: ColumnSender) -> None:
+        self._sender = sender
+        self._loop = self._shared.loop
+        self._shared.attach(self._loop_ended)
+        self._loop.call_soon_threadsafe(self._start_sending)
+
+    def _hand_over(self, produced: Produced) -> None:
+        self._shared.put(self._sender, produced)
+
+    def close(self) -> None:
+        """Drop the queued records, and give the client back."""
+        if not self._over.is_set():
+            self._loop.call_soon_threadsafe(lambda: self._sending.cancel())
+            self._over.wait(CLOSE_LIMIT_S)
+
+    # -- the loop's thread
+
+    def _start_sending(self) -> None:
+        self._sending = self._loop.create_task(self._sender.run())
+        self._sending.add_done_callback(self._sent)
+
+    def _sent(self, sending: asyncio.Task[None]) -> None:
+        self._shared.detach(self._loop_ended)
+        if not sending.cancelled() and isinstance(error := sending.exception(), Exception):
+            self._fail(error)
+        if self._give_back(self._client):
+            self._closing = self._loop.create_task(self._client.close())
+        self._over.set()
+
+    def _loop_ended(self, error: Exception) -> None:
+        self._over.set()
+        self._fail(error)

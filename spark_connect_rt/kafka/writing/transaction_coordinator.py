@@ -34,8 +34,7 @@ from spark_connect_rt.kafka.aiokafka_parts import (
     Schema,
     TaggedFields,
 )
-from spark_connect_rt.kafka.error_mapping import connect_error, is_retriable
-from spark_connect_rt.kafka.writing.column_values import client_error
+from spark_connect_rt.kafka.error_mapping import client_error, connect_error, is_retriable
 
 # The one request of transactions that aiokafka lacks: InitProducerId of a producer that has an id (KIP-360).
 

@@ -1,4 +1,4 @@
-"""Dead letters as ``/admin/dead-letters`` shows them, and what stands behind it (management.letters)."""
+"""Values of dead letters as ``/admin/dead-letters`` shows them, and the contracts of the parts that serve them."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class DeadLetterReplays(Protocol):
         """Return every replay that is remembered, newest first."""
 
     def replay(self, replay_id: str) -> ReplayInfo:
-        """Raises NotFoundError."""
+        """Return one replay and its progress. Raises NotFoundError."""
 
     def stop_replay(self, replay_id: str) -> ReplayInfo:
         """Raises NotFoundError, BadRequestError: it has ended."""
@@ -203,3 +203,28 @@ class DeadLetterReplays(Protocol):
 
     def delete(self, connector: str | None, topic: str | None) -> DeletedLetters:
         """Delete the letters before the first one that was not replayed."""
+
+
+class ConnectorFeed(Protocol):
+    """The connector of one replay, which feeds a sink (``sink_replay.HerderFeed``)."""
+
+    def can_begin(self) -> bool:
+        """Return whether this worker may make connectors now: it leads the group."""
+
+    def begin(self, name: str, config: Mapping[str, str]) -> None:
+        """Make the connector, or leave it as it is. Raises RetriableError, BadConfigError, ConnectError."""
+
+    def config_of(self, connector: str) -> Mapping[str, str]:
+        """Return a connector's configuration, references unresolved. Raises NotFoundError."""
+
+    def trouble(self, name: str) -> str:
+        """Return why it FAILED; empty: it did not."""
+
+    def committed(self, name: str) -> Mapping[str, int]:
+        """Return topic -> offset that its group committed in partition 0. Raises ConnectError."""
+
+    def end(self, name: str) -> None:
+        """Delete the connector. Raises ConnectError."""
+
+    def forget(self, name: str) -> None:
+        """Delete what its group committed. Raises ConnectError."""

@@ -1,8 +1,8 @@
-"""One worker carrying out one replay into a sink: letters copied, the sink fed, letters marked as it commits them.
+"""One worker carries out one replay into a sink: it copies letters, feeds the sink, and marks committed letters.
 
-Copying is exact, as replay_run's sending. The sink gets each copy at least once, exactly as often as the connector's
-ordinary records when something dies. A letter is marked when the offset behind its copy was committed, unless the copy
-lies among the refused ones: these are durable before the offset is.
+The copies are sent exactly once, as ``ReplayRun`` sends letters. The sink gets each copy at least once: after a crash
+exactly as often as an ordinary record of the connector. A letter is marked when the offset behind its copy is
+committed, unless the sink refused the copy. The report of a refusal is durable before that offset is.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.interfaces import GroupOffsets
 from spark_connect_rt.operations.dead_letters.letter import Letter
 from spark_connect_rt.operations.dead_letters.letter_edit import EditedRecord
+from spark_connect_rt.operations.dead_letters.model import ConnectorFeed
+from spark_connect_rt.operations.dead_letters.replay import SIGN_OF_LIFE_S, Entry, ReplayRun, check_brokers
 from spark_connect_rt.operations.dead_letters.replay_ledger import DONE, RUNNING, ReplayProgress
-from spark_connect_rt.operations.dead_letters.replay_run import SIGN_OF_LIFE_S, ConnectorFeed, Entry, ReplayRun
 from spark_connect_rt.records.pipeline.columns import ProduceRow
 from spark_connect_rt.rest.change_history import History
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
 from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector, Request
 
-# How letters reach a sink: side topics, and the connector of a replay's own that reads them. Pure.
+# How letters reach a sink: side topics, and a separate connector that reads them. Pure.
 #
 # The letters are copied, edited, into side topics, one for each topic they came from. A connector with the settings of
-# the real one reads them, under a name and a consumer group of its own: its first transformations give the records the
-# topic they came from. What it cannot use goes to a dead letter queue of the replay's own.
+# the real one reads them, with a separate name and consumer group. Its first transformations restore the topic that the
+# records came from. Records that it cannot use go to a separate dead letter queue.
 
 
 PLACE_HEADER = "connectrt.letter"
 TOPICS_MAX = 50
 _SMT = "org.apache.kafka.connect.transforms"
 _QUEUE = "errors.deadletterqueue"
-_BROKERS = "consumer.override.bootstrap.servers"
 _LEFT_OUT = (
     "topics",
     "topics.regex",
@@ -67,17 +67,17 @@ def side_topic(queue: str, replay_id: str, index: int) -> str:
 
 
 def refused_topic(queue: str, replay_id: str) -> str:
-    """Return the topic of what the sink did not take."""
+    """Return the name of the topic for copies that the sink refuses."""
     return f"{queue[:200]}-replay-{replay_id}-refused"
 
 
 def place_header(letter: Letter) -> tuple[str, bytes]:
-    """Return the header by which a copy is known again; a text in quotes, which most header converters can read."""
+    """Return the header that names the letter of a copy: a text in quotes, which most header converters can read."""
     return PLACE_HEADER, f'"{letter.partition}-{letter.offset}"'.encode()
 
 
 def place_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[int, int]:
-    """Return partition and offset of the letter that a copy was made of. Raises DataError: it is no copy."""
+    """Return partition and offset of the letter of a copy. Raises DataError if the record is not a copy."""
     for name, data in reversed(headers):
         if name == PLACE_HEADER:
             partition, _, offset = (data or b"").decode("ascii", "replace").strip('"').partition("-")
@@ -86,25 +86,16 @@ def place_of(headers: Sequence[tuple[str, bytes | None]]) -> tuple[int, int]:
     raise DataError("a record of a side topic is not a copy of a letter: another program writes to that topic")
 
 
-def check_brokers(config: Mapping[str, str]) -> None:
-    """Refuse a sink that reads from brokers of its own: side topics are on the worker's. Raises BadRequestError."""
-    if config.get(_BROKERS):
-        raise BadRequestError(
-            f"connector {config.get('name')} reads from another cluster ({_BROKERS}), but copies of dead letters "
-            "can only be written to the worker's own. Replay them to their topics instead"
-        )
-
-
 def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str, str]], refused: str) -> dict[str, str]:
     """Return the configuration of the connector that feeds the sink.
 
     Args:
-        config: of the real connector, its references as they stand.
-        name: of the new one.
-        sides: side topic, and the topic its letters came from.
-        refused: topic of what the sink does not take.
+        config: of the real connector, with unresolved references.
+        name: of the new connector.
+        sides: pairs of a side topic and the topic that its letters came from.
+        refused: topic for copies that the sink refuses.
 
-    Raises BadRequestError: the sink reads from other brokers than the copies are on.
+    Raises BadRequestError if the sink reads from other brokers than those of the copies.
     """
     check_brokers(config)
     made = {setting: value for setting, value in config.items() if setting not in _LEFT_OUT}
@@ -122,7 +113,7 @@ def feed_config(config: Mapping[str, str], name: str, sides: Sequence[tuple[str,
         "tasks.max": "1",
         "transforms": ",".join([*aliases, "connectrt_replay_place", *own]),
         "consumer.override.isolation.level": "read_committed",
-        "consumer.override.auto.offset.reset": "earliest",  # the copies are there before the group is
+        "consumer.override.auto.offset.reset": "earliest",  # the copies exist before the group does
         "errors.tolerance": "all",
         f"{_QUEUE}.topic.name": refused,
         f"{_QUEUE}.context.headers.enable": "true",
@@ -138,8 +129,8 @@ Refusals = dict[tuple[str, int], str]
 class SinkReplay(ReplayRun):
     """One run into the sink of the replay's connector.
 
-    Of its progress ``side`` holds: topics (that letters came from, each with a side topic of its number), copied and
-    settled (letters of each), at (offset of each up to which letters were settled).
+    ``side`` of its progress has four lists with an element for each topic that letters came from: ``topics``, the
+    letters ``copied`` and ``settled``, and ``at``, the offset in the side topic up to which letters are settled.
     """
 
     def row(self, letter: Letter, record: EditedRecord) -> ProduceRow:
@@ -160,7 +151,7 @@ class SinkReplay(ReplayRun):
         return self._name(index), 0, record.key, record.value, headers, letter.at_ms
 
     def _delivered(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
-        """A letter that a transformation dropped is done; the sink decides about the others."""
+        """Return the letters that a transformation dropped. The sink decides about the others."""
         return [
             (entry.letter.partition, entry.letter.offset) for entry in entries if entry.row is None and not entry.error
         ]
@@ -182,7 +173,7 @@ class SinkReplay(ReplayRun):
         self._write([], [], replace(self._progress, state=DONE if delivered else RUNNING, worker=""))
 
     def _feed_sink(self) -> bool:
-        """Have the connector read the copies; True: all of them are settled. Raises ConnectError."""
+        """Have the connector read the copies. Returns whether all of them are settled. Raises ConnectError."""
         feed, connector = self._parts.feed, self._replay.connector
         assert feed is not None
         assert connector is not None
@@ -195,7 +186,7 @@ class SinkReplay(ReplayRun):
             if not self._is_fed(feed, name, refused):
                 return False
         except (FencedError, RetriableError, TimedOutError):
-            raise  # it goes on here or elsewhere
+            raise  # this worker or another resumes the replay
         except ConnectError:
             feed.end(name)
             raise
@@ -204,7 +195,10 @@ class SinkReplay(ReplayRun):
         return True
 
     def _is_fed(self, feed: ConnectorFeed, name: str, refused: str) -> bool:
-        """Settle letters until all are (True), or this run must end. Raises ConnectError: the sink failed."""
+        """Settle letters until all of them are. Returns False if this run must end before.
+
+        Raises ConnectError if the sink failed.
+        """
         while not self._is_settled():
             trouble = feed.trouble(name)
             self._settle(feed.committed(name), refused)
@@ -219,13 +213,13 @@ class SinkReplay(ReplayRun):
         return True
 
     def _let_go(self, feed: ConnectorFeed, name: str) -> None:
-        """Stop feeding if the replay was stopped; the next worker goes on with the connector if this one stops."""
+        """Delete the connector if the replay was stopped. If only this worker stops, the next one continues with it."""
         found = self._parts.log.read(lambda records: records.standing(self._replay.id))
         if found is not None and found.is_stopped:
             feed.end(name)
 
     def _clean_up(self, feed: ConnectorFeed, name: str, topics: Sequence[str]) -> None:
-        """Delete the group and the side topics; what cannot be deleted stays: nothing depends on it."""
+        """Delete the group and the side topics. A failure is ignored, because nothing depends on them."""
         end_s = time.monotonic() + SIGN_OF_LIFE_S
         while True:
             try:
@@ -238,7 +232,7 @@ class SinkReplay(ReplayRun):
         self._parts.topics.admin.delete_topics(topics)
 
     def _settle(self, committed: Mapping[str, int], refused: str) -> None:
-        """Mark the letters whose copies the sink has taken, note those that it refused."""
+        """Mark the letters of copies that the sink committed, and note those of copies that it refused."""
         refusals: Refusals | None = None
         for index in range(len(self._side("topics"))):
             side, begin = self._name(index), self._side("at")[index]
@@ -271,7 +265,7 @@ class SinkReplay(ReplayRun):
         self._write([], done, replace(made, side={**made.side, "settled": settled, "at": reached}))
 
     def _refusals(self, refused: str) -> Refusals:
-        """Return side topic and offset of the copies that the sink did not take, and why."""
+        """Return the reason for each copy that the sink refused, by side topic and offset."""
         span = self._parts.topics.span(refused, [0])
         found: Refusals = {}
         with self._parts.topics.reading(refused, span.begins, span.ends) as reading:
@@ -309,7 +303,7 @@ def _with_topic(side: Mapping[str, Any], topic: str) -> dict[str, Any]:
     }
 
 
-# The connector of a replay's own, made and deleted as any other: by the leader, through its herder.
+# The connector of a replay. The leader makes and deletes it through its herder, like any other.
 
 
 REQUEST_S = 60.0
@@ -319,7 +313,7 @@ T = TypeVar("T")
 
 
 class HerderFeed:
-    """ConnectorFeed over one worker's herder. Any thread but the herder's own."""
+    """A ConnectorFeed through the herder of one worker. Any thread except the herder's."""
 
     def __init__(
         self,
@@ -328,27 +322,27 @@ class HerderFeed:
         admin: Callable[[], Mapping[str, str]],
         history: History | None = None,
     ) -> None:
-        """``admin``: the properties of an admin client of the worker's cluster; ``history``: learns who asked."""
+        """``admin`` returns the properties of an admin client, and ``history`` records the requests."""
         self._herder = herder
         self._history = history
         self._offsets = offsets
         self._admin = admin
 
     def can_begin(self) -> bool:
-        """See ``ConnectorFeed.can_begin``."""
+        """Return whether this worker leads the group, so that it may make connectors."""
         return self._herder.views.is_leader()
 
     def begin(self, name: str, config: Mapping[str, str]) -> None:
-        """See ``ConnectorFeed.begin``."""
+        """Make the connector, unless it exists. Raises RetriableError, BadConfigError and ConnectError."""
         if name not in self._herder.views.list_connectors():
             self._submit(CreateConnector(name, config))
 
     def config_of(self, connector: str) -> Mapping[str, str]:
-        """See ``ConnectorFeed.config_of``."""
+        """Return the configuration of a connector with unresolved references. Raises NotFoundError."""
         return self._herder.views.connector_config(connector).written()
 
     def trouble(self, name: str) -> str:
-        """See ``ConnectorFeed.trouble``."""
+        """Return the trace of the connector or task that FAILED. Empty: none did."""
         try:
             status = self._herder.views.connector_status(name)
         except NotFoundError:
@@ -359,19 +353,19 @@ class HerderFeed:
         return ""
 
     def committed(self, name: str) -> Mapping[str, int]:
-        """See ``ConnectorFeed.committed``."""
+        """Return the committed offset of partition 0 by topic. Raises ConnectError."""
         return {
             partition.topic: offset
             for partition, offset in self._offsets.committed(self._admin(), _group(name)).items()
         }
 
     def end(self, name: str) -> None:
-        """See ``ConnectorFeed.end``."""
+        """Delete the connector, if it exists. Raises ConnectError."""
         if name in self._herder.views.list_connectors():
             self._submit(DeleteConnector(name))
 
     def forget(self, name: str) -> None:
-        """See ``ConnectorFeed.forget``."""
+        """Delete the committed offsets of the connector's group. Raises ConnectError."""
         self._offsets.delete(self._admin(), _group(name))
 
     def _submit(self, request: Request[T]) -> T:

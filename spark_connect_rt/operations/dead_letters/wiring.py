@@ -16,10 +16,9 @@ from spark_connect_rt.operations.dead_letters.browser import DeadLetterBrowser, 
 from spark_connect_rt.operations.dead_letters.letter import LetterForms
 from spark_connect_rt.operations.dead_letters.letter_edit import LetterEdit
 from spark_connect_rt.operations.dead_letters.letter_topics import DeadLetterTopics, LetterTopics
+from spark_connect_rt.operations.dead_letters.replay import LetterReplays, ReplayClients
 from spark_connect_rt.operations.dead_letters.replay_ledger import ReplayLog
-from spark_connect_rt.operations.dead_letters.replay_run import ReplayClients
-from spark_connect_rt.operations.dead_letters.replays import LetterReplays
-from spark_connect_rt.operations.dead_letters.sink_replay import HerderFeed
+from spark_connect_rt.operations.dead_letters.sink_replay import HerderFeed, SinkReplay
 from spark_connect_rt.rest.change_history import History
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder_api import HerderApi
@@ -56,6 +55,7 @@ def dead_letters(
         try_edit=lambda replay: LetterEdit(replay.edit, shown, queues.config_of, plugin, deps.resolve),
         now_ms=deps.clock.now_ms,
         feed=HerderFeed(herder, deps.group_offsets, lambda: shared_admin_properties(config), history),
+        sink_run=SinkReplay,
     )
     return DeadLetterBrowser(queues, topics, shown, marks), LetterReplays(parts, (shown, sent), plugin)
 

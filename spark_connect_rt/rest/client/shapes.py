@@ -1,6 +1,7 @@
-"""Shapes of answers, as types of plain JSON: a newer worker's further fields stay in, an older one's are missing.
+"""Types of the REST client's answers: plain JSON objects. Made by ``python -m tools.client_shapes``.
 
-Owns names only. Times are ms since 1970; None: not known.
+An answer of a newer worker keeps its additional fields, and one of an older worker lacks some. Times are ms since 1970.
+None means that the value is not known.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any, TypedDict
 
 
 class RootJson(TypedDict):
-    """``GET /``."""
+    """The answer of ``GET /``."""
 
     version: str
     commit: str
@@ -17,7 +18,7 @@ class RootJson(TypedDict):
 
 
 class TaskIdJson(TypedDict):
-    """One task of a connector."""
+    """The name of a connector and the number of a task."""
 
     connector: str
     task: int
@@ -31,13 +32,13 @@ class _ConnectorInfo(TypedDict):
 
 
 class ConnectorInfoJson(_ConnectorInfo, total=False):
-    """``GET /connectors/NAME``; ``offsets_status`` only where a connector was created with offsets (KIP-995)."""
+    """``GET /connectors/NAME``. Only a connector that was created with offsets has ``offsets_status`` (KIP-995)."""
 
     offsets_status: str
 
 
 class StateJson(TypedDict, total=False):
-    """Of a connector or a task; ``id`` only of a task, ``restart`` and ``progress`` only of our workers."""
+    """State of a connector or task. Only tasks have ``id``, only our workers ``restart`` and ``progress``."""
 
     id: int
     state: str
@@ -48,7 +49,7 @@ class StateJson(TypedDict, total=False):
 
 
 class ConnectorStatusJson(TypedDict):
-    """``GET /connectors/NAME/status``."""
+    """The answer of ``GET /connectors/NAME/status``."""
 
     name: str
     connector: StateJson
@@ -57,36 +58,39 @@ class ConnectorStatusJson(TypedDict):
 
 
 class TaskInfoJson(TypedDict):
-    """One of ``GET /connectors/NAME/tasks``."""
+    """An element of ``GET /connectors/NAME/tasks``."""
 
     id: TaskIdJson
     config: dict[str, str]
 
 
 class OffsetJson(TypedDict):
-    """One of ``GET /connectors/NAME/offsets``."""
+    """An element of ``GET /connectors/NAME/offsets``."""
 
     partition: dict[str, Any] | None
     offset: dict[str, Any] | None
 
 
 PluginJson = TypedDict("PluginJson", {"class": str, "type": str, "version": str | None})
-"""One of ``GET /connector-plugins``."""
+"""An element of ``GET /connector-plugins``."""
 
 
 class LoggerLevelJson(TypedDict):
-    """One of ``GET /admin/loggers``."""
+    """An element of ``GET /admin/loggers``."""
 
     level: str
     last_modified: int | None
 
 
-class _Row(TypedDict, total=False):
+class RowJson(TypedDict, total=False):
+    """A connector of the overview. ``tasks`` counts tasks by state, and ``row["class"]`` is the class."""
+
     name: str
     type: str
     state: str
-    aggregate: str  # of the connector and its tasks together
+    aggregate: str
     worker_id: str
+    tasks: dict[str, int]
     records_per_second: float | None
     lag: int | None
     errors: int | None
@@ -98,14 +102,8 @@ class _Row(TypedDict, total=False):
     why: str
 
 
-class RowJson(_Row, total=False):
-    """One connector of the overview; ``tasks``: state -> how many. The class is ``row["class"]``."""
-
-    tasks: dict[str, int]
-
-
 class OverviewJson(TypedDict, total=False):
-    """``GET /admin/overview``."""
+    """The answer of ``GET /admin/overview``."""
 
     connectors: list[RowJson]
     total: int
@@ -117,7 +115,7 @@ class OverviewJson(TypedDict, total=False):
 
 
 class TaskJson(TypedDict, total=False):
-    """One task of a connector's page."""
+    """A task on the page of its connector."""
 
     id: int
     state: str
@@ -133,9 +131,23 @@ class TaskJson(TypedDict, total=False):
     stalled: str | None
 
 
-class ConnectorPageJson(_Row, total=False):
-    """``GET /admin/connectors/NAME``."""
+class ConnectorPageJson(TypedDict, total=False):
+    """The answer of ``GET /admin/connectors/NAME``."""
 
+    name: str
+    type: str
+    state: str
+    aggregate: str
+    worker_id: str
+    records_per_second: float | None
+    lag: int | None
+    errors: int | None
+    last_error: str | None
+    last_error_at_ms: int | None
+    restart: dict[str, Any] | None
+    stalled: str | None
+    abnormal: bool
+    why: str
     config: dict[str, str]
     topics: list[str]
     tasks: list[TaskJson]
@@ -143,7 +155,7 @@ class ConnectorPageJson(_Row, total=False):
 
 
 class WorkerJson(TypedDict, total=False):
-    """One of ``GET /admin/group``; ``runtime``: spark-connect-rt or java."""
+    """An element of ``GET /admin/group``. ``runtime`` is spark-connect-rt or java."""
 
     worker_id: str
     url: str
@@ -163,7 +175,7 @@ class WorkerJson(TypedDict, total=False):
 
 
 class GroupJson(TypedDict, total=False):
-    """``GET /admin/group``."""
+    """The answer of ``GET /admin/group``."""
 
     group_id: str
     kafka_cluster_id: str
@@ -174,7 +186,7 @@ class GroupJson(TypedDict, total=False):
 
 
 class EventJson(TypedDict, total=False):
-    """One of ``GET /admin/events``."""
+    """An element of ``GET /admin/events``."""
 
     id: str
     at_ms: int
@@ -188,14 +200,14 @@ class EventJson(TypedDict, total=False):
 
 
 class EventListJson(TypedDict, total=False):
-    """``GET /admin/events``, newest first; ``unanswered``: workers whose last events may be missing."""
+    """``GET /admin/events``, newest first. Last events of the workers in ``unanswered`` may be missing."""
 
     events: list[EventJson]
     unanswered: list[dict[str, str]]
 
 
 class LogLineJson(TypedDict, total=False):
-    """One line of a task's log; ``where``: driver or executor."""
+    """A line of a task's log. ``where`` is driver or executor."""
 
     at_ms: int
     level: str
@@ -208,14 +220,14 @@ class LogLineJson(TypedDict, total=False):
 
 
 class LogListJson(TypedDict, total=False):
-    """``GET /admin/connectors/NAME/logs``, oldest first; ``unanswered``: workers whose lines may be missing."""
+    """``GET /admin/connectors/NAME/logs``, oldest first. Lines of workers in ``unanswered`` may be missing."""
 
     lines: list[LogLineJson]
     unanswered: list[dict[str, str]]
 
 
 class ChangeJson(TypedDict, total=False):
-    """One of ``GET /admin/history``."""
+    """An element of ``GET /admin/history``."""
 
     number: int
     at_ms: int
@@ -230,14 +242,16 @@ class ChangeJson(TypedDict, total=False):
 
 
 class SettingChangeJson(TypedDict):
-    """One setting that differs; None: it is not there on that side."""
+    """A setting that differs. None: this side does not have it."""
 
     setting: str
     before: str | None
     after: str | None
 
 
-class _Letter(TypedDict, total=False):
+class LetterJson(TypedDict, total=False):
+    """A dead letter. ``letter["class"]`` is the class that failed."""
+
     topic: str
     partition: int
     offset: int
@@ -255,12 +269,8 @@ class _Letter(TypedDict, total=False):
     replayed: dict[str, Any] | None
 
 
-class LetterJson(_Letter, total=False):
-    """One dead letter; the class that failed is ``letter["class"]``."""
-
-
 class LetterPageJson(TypedDict, total=False):
-    """``GET /admin/dead-letters``."""
+    """The answer of ``GET /admin/dead-letters``."""
 
     topic: str
     connector: str | None
@@ -269,7 +279,7 @@ class LetterPageJson(TypedDict, total=False):
 
 
 class ReplayJson(TypedDict, total=False):
-    """A replay; ``state``: running, done, stopped, failed. A dry run has ``sample`` instead."""
+    """A replay that is running, done, stopped or failed. A dry run has ``sample`` instead."""
 
     id: str
     state: str
@@ -282,7 +292,7 @@ class ReplayJson(TypedDict, total=False):
 
 
 class PreviewJson(TypedDict, total=False):
-    """``POST /admin/preview``."""
+    """The answer of ``POST /admin/preview``."""
 
     records: list[dict[str, Any]]
     ended: str
@@ -291,7 +301,7 @@ class PreviewJson(TypedDict, total=False):
 
 
 class CheckLineJson(TypedDict, total=False):
-    """One line of a check; ``level``: ok, warning, problem."""
+    """A finding of a check. ``level`` is ok, warning or problem."""
 
     check: str
     setting: str | None

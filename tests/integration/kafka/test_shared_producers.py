@@ -16,9 +16,8 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.errors import ConnectError, DataError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS
-from spark_connect_rt.kafka.writing.column_producer import SharedColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import not_honoured
-from spark_connect_rt.kafka.writing.shared_clients import SharedClients
+from spark_connect_rt.kafka.writing.shared_clients import SharedClients, SharedColumnProducer
 from spark_connect_rt.records.pipeline.columns import TOPIC
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS

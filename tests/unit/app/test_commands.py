@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_connect_rt.app import spark_prestart as jvm_ahead
 from spark_connect_rt.app import standalone
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.wiring import override_policy
+from spark_connect_rt.engine.driver import spark_session as jvm_ahead
 from spark_connect_rt.engine.process_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.testing.worker_settings import worker_settings

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app import entry
+from spark_connect_rt.engine.startup import gateway
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
-    monkeypatch.setattr(entry, "_start", lambda settings: found.append(dict(settings)) or True)
+    monkeypatch.setattr(gateway, "start_before_imports", lambda settings: found.append(dict(settings)) or True)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     return found
 

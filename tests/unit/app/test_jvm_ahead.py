@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app import spark_prestart as jvm_ahead
 from spark_connect_rt.config.java_properties import load_properties
+from spark_connect_rt.engine.driver import spark_session as jvm_ahead
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.engine.startup.session_conf import session_conf
 

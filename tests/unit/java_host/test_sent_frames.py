@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_connect_rt.api.records import RecordMetadata
-from spark_connect_rt.engine.java_host.source_calls import SentFrames
+from spark_connect_rt.engine.java_host.source_task import SentFrames
 
 
 def at(topic: str, offset: int) -> RecordMetadata:

@@ -6,7 +6,7 @@ import asyncio
 
 import pyarrow as pa
 
-from spark_connect_rt.kafka.writing.column_values import JOINED_BYTES, Inbox, Produced
+from spark_connect_rt.kafka.writing.column_producer import JOINED_BYTES, Inbox, Produced
 from spark_connect_rt.records.pipeline.columns import TOPIC, produce_batch
 
 

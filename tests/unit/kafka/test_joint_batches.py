@@ -15,8 +15,7 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords, ReadyBatch
 from spark_connect_rt.kafka.records.record_batch_columns import record_bytes
 from spark_connect_rt.kafka.writing.column_settings import settings_of
-from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows
-from spark_connect_rt.kafka.writing.producer_client import BatchCoalescer
+from spark_connect_rt.kafka.writing.producer_client import BatchCoalescer, BatchPosition, PartitionRows
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 PLACE = TopicPartition("t", 0)
