@@ -503,3 +503,4 @@ class Worker:
     def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:
         """T2: the transaction of the records has committed these offsets; only copies are left to be made."""
         self._deps.offsets.put_copy(connector, offsets, on_written)
+        self._deps.offsets.delete_leftovers(connector, offsets)  # a transaction's producer knows of none
