@@ -25,9 +25,10 @@ from confluent_kafka import KafkaException
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
+from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, ClientLostError
 from spark_connect_rt.kafka.lost_brokers import is_left_behind
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
@@ -61,6 +62,8 @@ class KafkaBatchProducer:
         self._skips = False
         self._refused: list[ConnectError] = []
         self._last_error = ""
+        self._away = ""  # why no broker answers, as far as the client says so
+        self._waiting_records = 0
         self._end_by_s = math.inf
         self._runs = DeliveryRuns()
         self._metadata: list[RecordMetadata | None] = []
@@ -99,6 +102,7 @@ class KafkaBatchProducer:
             self._fail_if_left_behind()
             left_s = max(0.0, min(latest_s, self._end_by_s) - time.monotonic())
             left = self._producer.flush(min(left_s, FLUSH_WAIT_S))
+            self._tell_contact(answered=not left)
             self._raise_failure()
             if not left or not left_s:
                 break
@@ -158,6 +162,7 @@ class KafkaBatchProducer:
 
     def _wait_for_room(self, full_since: float) -> None:
         self._producer.poll(FULL_WAIT_S)
+        self._tell_contact()
         self._fail_if_left_behind()
         self._raise_failure()
         if time.monotonic() > min(full_since + self._max_block_s, self._end_by_s):
@@ -180,6 +185,17 @@ class KafkaBatchProducer:
                 "acknowledged are sent again by a new producer"
             )
             log.warning("%s", self._failure)
+
+    def _tell_contact(self, *, answered: bool = False) -> None:
+        """Say whether the brokers take what waits. Called again and again during each wait, on the task's thread."""
+        waiting = len(self._producer)
+        servers = self._properties.get("bootstrap.servers", "")
+        if answered or waiting < self._waiting_records:
+            self._away = ""
+            cluster_contact.found(servers)
+        elif self._away:
+            cluster_contact.lost(servers, self._away)
+        self._waiting_records = waiting
 
     def _why(self) -> str:
         return f"; the client's last error: {self._last_error}" if self._last_error else ""
@@ -222,6 +238,8 @@ class KafkaBatchProducer:
             self._failure = refusal
 
     def _note(self, error: Any) -> None:
+        if is_code(error, "_ALL_BROKERS_DOWN"):  # follows the reason, and says less
+            self._away = self._last_error or error.str()
         self._last_error = f"{error.str()} ({error.name()})"
 
 
