@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPOR
 from spark_connect_rt.kafka.lost_brokers import is_left_behind
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.records.pipeline.errant_records import RefusedRecord
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,9 @@ NOW = 0  # librdkafka's timestamp for a record that brings none
 
 _ONLY_ERRORS = {"delivery.report.only.error": True}
 _NO_HEADERS: list[Any] = []
+_Place = tuple[str, int | None]
+_Content = tuple[bytes | None, bytes | None]  # key and value
+_More = tuple[Iterable[tuple[str, bytes | None]], int | None]  # headers, timestamp
 _Send = Callable[[Iterator[Any]], tuple[Any] | None]
 
 
@@ -60,7 +64,7 @@ class KafkaBatchProducer:
         self._max_block_s = client_setting("producer", "max.block.ms", config) / 1000
         self._failure: ConnectError | None = None
         self._skips = False
-        self._refused: list[ConnectError] = []
+        self._refused: list[RefusedRecord] = []
         self._last_error = ""
         self._away = ""  # why no broker answers, as far as the client says so
         self._waiting_records = 0
@@ -133,9 +137,10 @@ class KafkaBatchProducer:
             try:
                 self._send_while_good(send, rows)
                 return
-            except KafkaException as error:  # the row is behind us: those that follow it are left
-                if not self._leaves_out(refusal := connect_error(error, "producing a record")):
-                    raise refusal from error
+            except _RowRefusedError as error:  # the row is behind us: those that follow it are left
+                refusal = connect_error(error.__cause__, "producing a record")
+                if not self._leaves_out(refusal, error.place, error.content, error.more):
+                    raise refusal from error.__cause__
 
     def _send_while_good(self, send: _Send, rows: Iterator[Any]) -> None:
         while (refused := send(rows)) is not None:
@@ -149,15 +154,15 @@ class KafkaBatchProducer:
         """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
         self._skips = True
 
-    def refused(self) -> list[ConnectError]:
+    def refused(self) -> list[RefusedRecord]:
         """See ``kafka.executor_clients.SkipsRefused.refused``."""
         taken, self._refused = self._refused, []
         return taken
 
-    def _leaves_out(self, refusal: ConnectError) -> bool:
+    def _leaves_out(self, refusal: ConnectError, place: _Place, content: _Content, more: _More) -> bool:
         leaves_out = self._skips and isinstance(refusal, DataError)
         if leaves_out:
-            self._refused.append(refusal)
+            self._refused.append(RefusedRecord.of(refusal, place, content, *more))
         return leaves_out
 
     def _wait_for_room(self, full_since: float) -> None:
@@ -234,13 +239,24 @@ class KafkaBatchProducer:
 
     def _failed(self, error: Any, message: Any) -> None:
         refusal = connect_error(error, f"producing to {message.topic()}-{message.partition()}")
-        if not self._leaves_out(refusal) and self._failure is None:
+        kind, timestamp_ms = message.timestamp()
+        more = (message.headers() or (), timestamp_ms if kind else None)
+        place, content = (message.topic(), message.partition()), (message.key(), message.value())
+        if not self._leaves_out(refusal, place, content, more) and self._failure is None:
             self._failure = refusal
 
     def _note(self, error: Any) -> None:
         if is_code(error, "_ALL_BROKERS_DOWN"):  # follows the reason, and says less
             self._away = self._last_error or error.str()
         self._last_error = f"{error.str()} ({error.name()})"
+
+
+class _RowRefusedError(Exception):
+    """Says which row the client refused at once; its cause says why."""
+
+    def __init__(self, place: _Place, content: _Content, more: _More = ((), None)) -> None:
+        super().__init__("a row was refused")
+        self.place, self.content, self.more = place, content, more
 
 
 def _send_values(send: Callable[..., None], topic: str, values: Iterator[bytes | None]) -> tuple[Any] | None:
@@ -250,6 +266,8 @@ def _send_values(send: Callable[..., None], topic: str, values: Iterator[bytes |
             send(topic, value)
         except BufferError:
             return (value,)
+        except KafkaException as error:
+            raise _RowRefusedError((topic, None), (None, value)) from error
     return None
 
 
@@ -260,6 +278,8 @@ def _send_pairs(send: Callable[..., None], topic: str, pairs: Iterator[Any]) -> 
             send(topic, *pair)
         except BufferError:
             return (pair,)
+        except KafkaException as error:
+            raise _RowRefusedError((topic, None), (pair[1], pair[0])) from error
     return None
 
 
@@ -279,6 +299,8 @@ def _send_rows(send: Callable[..., None], rows: Iterator[Any]) -> tuple[Any] | N
             )
         except BufferError:
             return (row,)
+        except KafkaException as error:
+            raise _RowRefusedError((topic, partition), (key, value), (pairs, timestamp_ms)) from error
     return None
 
 

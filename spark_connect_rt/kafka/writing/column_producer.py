@@ -31,7 +31,9 @@ from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.column_values import BatchPosition, PartitionRows, Produced
 from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.records.pipeline.errant_records import RefusedRecord
 
 # Where each record went that a ``ColumnProducer`` wrote, in the order of its ``produce``: for tasks with commitRecord.
 #
@@ -110,7 +112,7 @@ class ColumnProducer:
         self._places = RecordOffsets()
         self._failure: ConnectError | None = None
         self._skips = False
-        self._refused: list[ConnectError] = []
+        self._refused: list[RefusedRecord] = []
         self._end_by_s = math.inf
         self._is_watched = self._gets_on = False
         self._on_empty: Callable[[], None] | None = None
@@ -146,7 +148,8 @@ class ColumnProducer:
             if self._settings.reports_records:
                 batch = self._places.numbered(batch)
             if too_large:
-                self._refused += too_large
+                for row, error in zip(np.flatnonzero(~fits), too_large, strict=True):
+                    self._refused.append(refused_record(batch.slice(int(row), 1), error))
                 batch, sizes = batch.filter(pa.array(fits)), sizes[fits]
             if not batch.num_rows:
                 return
@@ -166,7 +169,7 @@ class ColumnProducer:
         """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
         self._skips, self._sender.on_refused = True, self._left_out
 
-    def refused(self) -> list[ConnectError]:
+    def refused(self) -> list[RefusedRecord]:
         """See ``kafka.executor_clients.SkipsRefused.refused``."""
         with self._changed:
             taken, self._refused = self._refused, []
@@ -238,9 +241,9 @@ class ColumnProducer:
             except Exception as error:  # noqa: BLE001 - the top of the thread
                 self._fail(error)
 
-    def _left_out(self, rows: PartitionRows, refusal: ConnectError) -> None:
+    def _left_out(self, place: TopicPartition, rows: PartitionRows, refusal: ConnectError) -> None:
         with self._changed:
-            self._refused.append(refusal)
+            self._refused.append(refused_record(rows.columns, refusal, place))
             self._settle(rows)
 
     def _settle(self, rows: PartitionRows) -> None:
@@ -342,6 +345,22 @@ class SharedColumnProducer(ColumnProducer):
     def _loop_ended(self, error: Exception) -> None:
         self._over.set()
         self._fail(error)
+
+
+def refused_record(row: pa.RecordBatch, error: ConnectError, place: TopicPartition | None = None) -> RefusedRecord:
+    """Return what is kept of a batch of one row in produce form. ``place``: where it was to go, if that is known."""
+    metadata = row.schema.metadata or {}
+    values = {name: column[0].as_py() for name, column in zip(row.schema.names, row.columns, strict=True)}
+    topic = values.get("topic") or (metadata[TOPIC].decode() if TOPIC in metadata else "")
+    partition = values.get("partition", int(metadata[PARTITION]) if PARTITION in metadata else None)
+    headers = [(header["key"], header["value"]) for header in values.get("headers") or ()]
+    return RefusedRecord.of(
+        error,
+        (topic, partition) if place is None else (place.topic, place.partition),
+        (values.get("key"), values.get("value")),
+        headers,
+        values.get("timestamp"),
+    )
 
 
 async def _outcome(task: asyncio.Task[None]) -> None:

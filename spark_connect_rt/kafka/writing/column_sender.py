@@ -46,7 +46,7 @@ _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 OnDelivered = Callable[[TopicPartition, BatchPosition, PartitionRows], None]
-OnRefused = Callable[[PartitionRows, DataError], None]
+OnRefused = Callable[[TopicPartition, PartitionRows, DataError], None]
 _Ready = tuple[PartitionRows, ReadyBatch]
 
 
@@ -183,7 +183,7 @@ class ColumnSender:
         elif skips:
             assert self.on_refused is not None
             assert isinstance(refusal, DataError)
-            self.on_refused(rows, refusal)
+            self.on_refused(place, rows, refusal)
         else:
             raise refusal
 
