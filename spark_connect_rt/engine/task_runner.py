@@ -327,6 +327,7 @@ class TaskMeasured:
     where: str = ""  # machine:pid of the executor's process
     away: str = ""  # that no broker of a cluster which this half needs answers, and why
     away_ms: int = 0  # for so long
+    events: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # sentences and details for the events of the group
     topics: tuple[str, ...] = ()  # sinks that are asked seldom what may be committed: put of since the last report
 
 

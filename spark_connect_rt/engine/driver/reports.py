@@ -53,6 +53,7 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
         where=message.get("where", ""),
         away=message.get("away", ""),
         away_ms=message.get("away_ms", 0),
+        events=tuple((str(summary), dict(details)) for summary, details in message.get("events", ())),
         topics=tuple(message.get("topics", ())),
     )
 

@@ -307,6 +307,7 @@ class Worker:
             standing_changed=partial(self._standing_changed, plan.name),
             threads=self._brief,
             read_offsets=partial(self._deps.offsets.read, plan.name),
+            record_event=self._deps.record_event,
         )
         with self._tables:
             self._connectors[plan.name] = connector
@@ -449,6 +450,7 @@ class Worker:
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=partial(self._standing_changed, launch.task),
+            record_event=deps.record_event,
             metrics_window_ms=self._metrics_window_ms,
             stop_limit_ms=deps.task_stop_limit_ms,
             patience_ms=patience_ms(facts.settings) if launch.kind is TaskKind.SPARK_SINK else 0,

@@ -36,6 +36,7 @@ from spark_connect_rt.engine.task_runner import (
 )
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.work_plan import Life, RunningWork
+from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.health_rules import Movement
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
@@ -101,6 +102,7 @@ class TaskServices:
     put_topic: PutTopic
     changed: Callable[[str], None]  # something happened that the tick should look at
     standing_changed: Callable[[], None]  # ``actual`` is another one
+    record_event: RecordEvent = no_event
     metrics_window_ms: int = WINDOW_MS
     stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     patience_ms: int = 0  # how long it may hold records back on purpose
@@ -359,6 +361,10 @@ class WorkerTask:
         self._measures.take(event, self._services.clock.monotonic_ms())
         if self._may_commit():
             self._note_topics(event.topics)
+        for summary, details in event.events:
+            self._services.record_event(
+                "report", summary, connector=self.id.connector, task=self.id.task, details=details
+            )
         if event.positions and self.membership is not None:
             self.membership.read_to(dict(event.positions))
 

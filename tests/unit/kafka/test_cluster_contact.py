@@ -92,6 +92,19 @@ def test_the_meter_reports_lost_brokers_each_time_and_that_they_are_back_once() 
     assert meter.news(now_s + 32) is None
 
 
+def test_meter_reports_each_event_once_and_no_more_than_twenty_at_a_time() -> None:
+    meter = TaskMeter("reader")
+    meter.news(time.monotonic())
+    for number in range(30):
+        meter.record_event(f"event {number} " + "x" * 1_000, topic="t")
+    news = meter.news(time.monotonic())
+    assert news is not None
+    assert [(text.split(" x")[0], len(text), more) for text, more in news["events"]] == [
+        (f"event {number}", 500, {"topic": "t"}) for number in range(20)
+    ]
+    assert meter.news(time.monotonic()) is None
+
+
 def test_brokers_that_do_not_answer_are_named_within_half_a_minute_and_until_they_do() -> None:
     def measured(away: str, away_ms: int) -> TaskMeasured:
         return TaskMeasured(ConnectorTaskId("c", 0), 1, 1, "reader", {}, {}, away=away, away_ms=away_ms)
