@@ -338,6 +338,8 @@ class TaskWaiting:
     task: ConnectorTaskId
     run: int
     waited_ms: int
+    why: str = ""  # why no process can be opened for it; empty: none failed
+    is_late: bool = True  # it has waited for connectrt.executor.wait.ms, so its worker is not healthy
 
 
 TaskEvent = (

@@ -180,6 +180,8 @@ class Movement:
     calls: Sequence[tuple[str, int]] = ()  # calls that have not returned, and since when
     patience_ms: int = 0  # it holds records back so long on purpose
     unhosted_since_ms: int | None = None  # no executor hosts it, and that takes long
+    unhosted_why: str = ""  # why no process can be opened for it, as far as that is known
+    unhosted_late: bool = True  # for so long that the worker is not healthy
     away: Sequence[tuple[str, int]] = ()  # clusters of which no broker answers, in words, and since when
 
 
@@ -215,7 +217,8 @@ def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
     That no executor hosts it is known without asking.
     """
     if movement.unhosted_since_ms is not None:
-        return Stall(movement.unhosted_since_ms, "it waits for an executor", unhosted=True)
+        why = f", because {movement.unhosted_why}" if movement.unhosted_why else ""
+        return Stall(movement.unhosted_since_ms, f"it waits for an executor{why}", unhosted=movement.unhosted_late)
     if not timeout_ms:
         return None
     away = [(since_ms, what) for what, since_ms in movement.away if now_ms - since_ms >= AWAY_MS]

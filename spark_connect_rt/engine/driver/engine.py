@@ -500,7 +500,8 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
+        patience_ms, why = self._settings.waiting_patience_ms, self._slots.why_not_opened
+        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), patience_ms, why):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
         limits, now_ms = self._settings.limits, self._now_ms()

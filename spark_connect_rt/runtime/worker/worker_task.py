@@ -132,6 +132,7 @@ class WorkerTask:
         self._state_times = StateTimes(self._state.value, services.clock.monotonic_ms())
         self._behind_since_ms: int | None = None
         self._unhosted_since_ms: int | None = None
+        self._unhosted_why, self._unhosted_late = "", True
         self._notes: Mapping[str, Any] = {}
 
     @property
@@ -193,7 +194,12 @@ class WorkerTask:
         behind = membership is not None and membership.behind
         with self._lock:
             if self._life is Life.ALIVE and self._unhosted_since_ms is not None:
-                return Movement(self._measures.moved_at_ms, unhosted_since_ms=self._unhosted_since_ms)
+                return Movement(
+                    self._measures.moved_at_ms,
+                    unhosted_since_ms=self._unhosted_since_ms,
+                    unhosted_why=self._unhosted_why,
+                    unhosted_late=self._unhosted_late,
+                )
             if self._state is not State.RUNNING or self._life is not Life.ALIVE:
                 return None
             if not behind and self._measures.waiting() <= 0:
@@ -370,6 +376,7 @@ class WorkerTask:
 
     def _on_waiting(self, event: TaskWaiting) -> None:
         self._unhosted_since_ms = self._services.clock.monotonic_ms() - event.waited_ms if event.waited_ms else None
+        self._unhosted_why, self._unhosted_late = event.why, event.is_late
 
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:

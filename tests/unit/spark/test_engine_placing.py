@@ -190,4 +190,10 @@ def test_task_that_fits_an_open_slot_does_not_wait_for_a_failing_slot(
     engine.do(Start(sink_launch("b")))
     wait_until(lambda: slices.all[0].ops() == ["start"] * 2)
     assert events == []  # and the other waits
+    monkeypatch.setattr("spark_connect_rt.engine.driver.reports.WHY_PATIENCE_MS", 1)
+    wait_until(lambda: bool(events))
+    (waiting,) = events
+    assert isinstance(waiting, TaskWaiting)
+    assert (waiting.task, waiting.is_late) == (alone.task, False)
+    assert waiting.why == "no process can be opened: [Errno 28] No space left on device"
     engine.close(10)
