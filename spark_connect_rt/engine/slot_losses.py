@@ -101,6 +101,11 @@ def judge_loss(
     )
 
 
+def is_of_the_cluster(error: str) -> bool:
+    """Return whether Spark says that a machine or executor went away, and no task is to blame."""
+    return "exited unrelated to the running tasks" in error or "decommission" in error.lower()
+
+
 def is_cleared(record: LossRecord, hosted_ms: float, limits: LossLimits) -> bool:
     """Tell whether a task that was hosted apart for ``hosted_ms`` may share again; more losses lately take longer."""
     return hosted_ms > limits.cleared_after_ms * max(1, len(record.lost_at_ms) - 1)

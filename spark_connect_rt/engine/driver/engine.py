@@ -24,7 +24,7 @@ from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceEvent,
 from spark_connect_rt.engine.driver.slot_packing import Isolation
 from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.engine.executor.control_wire import Message, encode_offsets
-from spark_connect_rt.engine.slot_losses import judge_loss, named, verdict_text
+from spark_connect_rt.engine.slot_losses import is_of_the_cluster, judge_loss, named, verdict_text
 from spark_connect_rt.engine.task_runner import (
     Assign,
     Expect,
@@ -449,6 +449,9 @@ class Engine:
             if run.phase is Phase.STOPPING or self._closing:
                 self._finish(run, drained=False)
             elif run not in hosted or (slot.killed and not run.failed):  # it never ran there, or a neighbour was stuck
+                self._place_again(run)
+            elif error is not None and is_of_the_cluster(error):
+                log.warning("task=%s run=%d restarts, no task is to blame: %s", run.task, run.launch.run, error)
                 self._place_again(run)
             else:
                 with_it = [other.task for other in hosted if other is not run]
