@@ -44,6 +44,13 @@ class ConnectorContext(Protocol):
     def raise_error(self, error: Exception) -> None:
         """Fail the connector with ``error``'s trace."""
 
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Show one sentence in the events of the group (``/admin/events``, kind ``report``), for what is rare.
+
+        The connector's name is added. Any thread.
+        """
+        return
+
 
 class Connector(ABC):
     """Base of both kinds. Life: ``start``, ``task_configs`` (any number of times), ``stop``."""

@@ -117,6 +117,13 @@ class SourceTaskContext(Protocol):
         errors.tolerance=none: raises DataError naming the place, the task fails. all: counts and logs it.
         """
 
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Show one sentence in the events of the group (``/admin/events``, kind ``report``), for what is rare.
+
+        The task and its connector are added. A hosting shows at most 20 events a second. Only the task's own thread.
+        """
+        return
+
 
 class ErrantRecordReporter(Protocol):
     """Where a sink task reports single records that it cannot deliver (KIP-610)."""

@@ -89,7 +89,7 @@ def leader_writer(config: WorkerConfig) -> KafkaFencedWriter | None:
     """Return how this worker writes the config topic when it leads; None: as all workers do, unfenced (as Java)."""
     if not config.group.fences_leader:
         return None
-    return KafkaFencedWriter(config.storage["config"].name, leader_producer_properties(config))
+    return KafkaFencedWriter(config.storage["config"].name, leader_producer_properties(config), partition=0)
 
 
 def sink_group(properties: Mapping[str, str]) -> SinkGroup:

@@ -318,8 +318,9 @@ def _is_wanted(answer: Future[T]) -> bool:
 # A port Threads in front of another one. Starting a thread costs its caller a wait for it to come up; thousands of
 # connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
 # threads, one after the other: with a thread each they keep each other, and REST, from the interpreter. While calls
-# wait, a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running,
-# as long as there are fewer threads than there may be.
+# wait, a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running.
+# Where the number of threads is limited, calls that hang stop counting, as in Java, which has no limit: a plug-in whose
+# ``validate`` never returns takes threads, and not the worker.
 #
 # Not a ThreadPoolExecutor: the interpreter waits for each of its threads when it ends, and a plug-in's call that hangs
 # would keep the process; and the tests' simulation schedules threads itself, which takes a port.
@@ -327,6 +328,9 @@ def _is_wanted(answer: Future[T]) -> bool:
 
 KEPT_S, KEPT_MOST = 2.0, 4  # threads that have nothing to do
 AT_ONCE, MORE_EACH_MS = 8, 10  # threads that are started without waiting; and then
+STUCK_AFTER_MS = 10_000  # between two checks of a full pool: a call that runs at both hangs
+NAMED_STUCK = 10
+STUCK_MOST = 1_000  # calls that hang and do not count; a thread costs a megabyte of address space
 
 log = logging.getLogger(__name__)
 
@@ -352,11 +356,23 @@ class ElasticPool:
     """Any thread."""
 
     def __init__(
-        self, threads: Threads, kept_s: float = KEPT_S, most: int = KEPT_MOST, at_most: int | None = None
+        self,
+        threads: Threads,
+        kept_s: float = KEPT_S,
+        most: int = KEPT_MOST,
+        at_most: int | None = None,
+        stuck_after_ms: int = STUCK_AFTER_MS,
     ) -> None:
-        """``most``: idle threads that are kept; ``at_most``: threads that there may be, None: as many as calls wait."""
+        """``most``: idle threads that are kept; ``at_most``: threads that there may be, None: as many as calls wait.
+
+        Calls that hang for ``stuck_after_ms``, twice that at most, while others wait do not count towards ``at_most``.
+        """
         self._threads = threads
         self._at_most = at_most
+        self._stuck_after_ms = stuck_after_ms
+        self._running: set[_Run] = set()
+        self._suspects: set[_Run] = set()  # that ran at the last check
+        self._stuck: set[_Run] = set()
         self._kept_s = kept_s
         self._most = most
         self._changed = threads.condition()
@@ -385,14 +401,19 @@ class ElasticPool:
 
     def _grow_later(self) -> None:
         """Have a thread added if calls still wait then for one. Under the lock."""
-        if not self._grows and self._idle < len(self._waiting) and not self._is_full():
+        if not self._grows and self._idle < len(self._waiting):
             self._grows = True
-            self._threads.later(MORE_EACH_MS, self._grow)
+            self._threads.later(self._stuck_after_ms if self._is_full() else MORE_EACH_MS, self._grow)
 
     def _grow(self) -> None:
         with self._changed:
             self._grows = False
-            if self._idle >= len(self._waiting) or self._is_full():
+            if self._idle >= len(self._waiting):
+                return
+            if self._is_full():
+                self._note_stuck()
+            if self._is_full():
+                self._grow_later()
                 return
             self._count += 1
             self._grow_later()
@@ -404,7 +425,23 @@ class ElasticPool:
                 self._grow_later()
 
     def _is_full(self) -> bool:
-        return self._at_most is not None and self._count >= self._at_most
+        return self._at_most is not None and self._count - len(self._stuck) >= self._at_most
+
+    def _note_stuck(self) -> None:
+        """Take calls that have run since the last check for hanging. Under the lock."""
+        found = sorted((self._suspects & self._running) - self._stuck, key=lambda run: run.name)
+        found = found[: STUCK_MOST - len(self._stuck)]
+        self._stuck.update(found)
+        self._suspects = set(self._running)
+        if found:
+            names = ", ".join(run.name for run in found[:NAMED_STUCK])
+            log.warning(
+                "%d calls have not returned for %.0f s while others wait. They keep their threads and do not count "
+                "any more: %s",
+                len(found),
+                self._stuck_after_ms / 1000,
+                names if len(found) <= NAMED_STUCK else f"{names} ...",
+            )
 
     def answer(self, name: str, call: Callable[[], T | Future[T]]) -> Future[T]:
         """Run a call that may block; answer with what it returns or raises, or with what a Future gets it returns.
@@ -430,11 +467,16 @@ class ElasticPool:
     def _work(self, run: _Run | None) -> None:
         while run is not None:
             threading.current_thread().name = run.name
+            with self._changed:
+                self._running.add(run)
             try:
                 run.call()
             except BaseException:  # SystemExit too: the thread is for the calls that follow
                 log.exception("thread=%s a call raised", run.name)
             finally:
+                with self._changed:
+                    self._running.discard(run)
+                    self._stuck.discard(run)
                 run.over.set()
             run = self._next()
 

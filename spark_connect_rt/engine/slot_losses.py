@@ -25,6 +25,7 @@ class LossLimits:
     cleared_after_ms: int = 60_000  # a task hosted for so long starts counting from 0, and may share again
     guilty_after_ms: int = 300_000  # losses alone, in a row and without progress, that go on for so long fail the task
     guilty_losses: int = 4  # and there were at least so many
+    slow_losses: int = 10  # so many alone, without progress, fail a task that lives for minutes each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,16 @@ class LossRecord:
     in_a_row: int = 0  # since it moved something, or was hosted for long
     alone: int = 0  # of these, in a row, the ones in which no other task was in the process
     alone_since_ms: float = 0.0
+    slow: int = 0  # alone, since it moved something or was hosted for ``apart_within_long_ms``
+    slow_since_ms: float = 0.0
     neighbours: tuple[ConnectorTaskId, ...] = ()  # who was in the process at the last loss that was shared
 
     def progressed(self) -> LossRecord:
         """Return the record of a task that has moved records since."""
+        return self if not (self.in_a_row or self.slow) else replace(self, in_a_row=0, alone=0, slow=0)
+
+    def calmed(self) -> LossRecord:
+        """Return the record of a task that was hosted for a minute, but may have nothing done."""
         return self if not self.in_a_row else replace(self, in_a_row=0, alone=0)
 
 
@@ -62,7 +69,8 @@ def judge_loss(
     """Return what becomes of a task whose process was lost ``now_ms``.
 
     A task without work is not a task without progress: what counts against one is that its process ends again and
-    again while nothing else is in it, for ``guilty_after_ms``.
+    again while nothing else is in it, for ``guilty_after_ms``. One that lives for more than a minute each time is
+    failed by the count alone, which only progress or a long life resets.
 
     Args:
         record: the losses so far.
@@ -71,21 +79,31 @@ def judge_loss(
         neighbours: the other tasks that the process hosted.
         limits: the limits.
     """
-    if hosted_ms > limits.cleared_after_ms:
+    if hosted_ms > limits.apart_within_long_ms:
         record = record.progressed()
+    elif hosted_ms > limits.cleared_after_ms:
+        record = record.calmed()
     lost_at_ms = (*(at for at in record.lost_at_ms if now_ms - at < limits.apart_within_long_ms), now_ms)
     in_a_row = record.in_a_row + 1
     alone = 0 if neighbours else record.alone + 1
     alone_since_ms = now_ms if alone == 1 else record.alone_since_ms
+    slow = record.slow if neighbours else record.slow + 1
+    slow_since_ms = now_ms if slow == 1 and not neighbours else record.slow_since_ms
     seen = tuple(neighbours) or record.neighbours
-    record = LossRecord(lost_at_ms, in_a_row, alone, alone_since_ms, seen)
+    record = LossRecord(lost_at_ms, in_a_row, alone, alone_since_ms, slow, slow_since_ms, seen)
     lately = sum(now_ms - at < limits.apart_within_ms for at in lost_at_ms)
     return Judgement(
         record,
         delay_ms=min(limits.backoff_max_ms, int(limits.backoff_ms * 2 ** min(in_a_row - 1, 30))),
         apart=lately >= 2 or len(lost_at_ms) >= 3,
-        guilty=alone >= limits.guilty_losses and now_ms - alone_since_ms >= limits.guilty_after_ms,
+        guilty=(alone >= limits.guilty_losses and now_ms - alone_since_ms >= limits.guilty_after_ms)
+        or (not neighbours and slow >= limits.slow_losses and now_ms - slow_since_ms >= limits.guilty_after_ms),
     )
+
+
+def is_of_the_cluster(error: str) -> bool:
+    """Return whether Spark says that a machine or executor went away, and no task is to blame."""
+    return "exited unrelated to the running tasks" in error or "decommission" in error.lower()
 
 
 def is_cleared(record: LossRecord, hosted_ms: float, limits: LossLimits) -> bool:
@@ -98,9 +116,10 @@ def verdict_text(task: ConnectorTaskId, what: str, record: LossRecord, now_ms: f
 
     ``what`` names the process (``slot 4``), ``error`` says how the last one ended.
     """
-    seconds = round((now_ms - record.alone_since_ms) / 1000)
+    count, since_ms = max((record.alone, record.alone_since_ms), (record.slow, record.slow_since_ms))
+    seconds = round((now_ms - since_ms) / 1000)
     text = (
-        f"task {task} ends its process: {what} was lost, the {record.alone}. time in a row in {seconds} s while no "
+        f"task {task} ends its process: {what} was lost, the {count}. time in a row in {seconds} s while no "
         f"other task was in it and without progress; last: {error}"
     )
     if record.neighbours:

@@ -327,6 +327,7 @@ class TaskMeasured:
     where: str = ""  # machine:pid of the executor's process
     away: str = ""  # that no broker of a cluster which this half needs answers, and why
     away_ms: int = 0  # for so long
+    events: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # sentences and details for the events of the group
     topics: tuple[str, ...] = ()  # sinks that are asked seldom what may be committed: put of since the last report
 
 
@@ -337,6 +338,8 @@ class TaskWaiting:
     task: ConnectorTaskId
     run: int
     waited_ms: int
+    why: str = ""  # why no process can be opened for it; empty: none failed
+    is_late: bool = True  # it has waited for connectrt.executor.wait.ms, so its worker is not healthy
 
 
 TaskEvent = (

@@ -16,7 +16,8 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.topic_creation import TopicGroup
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.records.pipeline.errant_records import RefusedRecord
 
 OFFSET_REPORTS = {"connectrt.delivery.offsets": "true"}
 """Of a producer's configuration: it remembers where its records went."""
@@ -85,8 +86,8 @@ class SkipsRefused(Protocol):
         Its place in ``metadata`` holds None. Whatever else fails a delivery still does. Before the first ``produce``.
         """
 
-    def refused(self) -> list[ConnectError]:
-        """Return why records were left out since the last call, one error for each. Complete behind ``flush``."""
+    def refused(self) -> list[RefusedRecord]:
+        """Return the records that were left out since the last call, and why. Complete behind ``flush``."""
 
 
 @runtime_checkable

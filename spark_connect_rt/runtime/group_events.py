@@ -25,6 +25,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "state": "A connector or task changed its state, got another target state, stalled, or moves again.",
         "offsets": "A connector's offsets were altered or reset, or it was created with initial offsets.",
         "logger": "The level of a logger was set, on one worker or on all.",
+        "report": "A connector or task reported something: records that were deleted before it read them, for example.",
         "worker": "A worker started, stops or lost contact to its group, or a part of it failed.",
     }
 )

@@ -130,6 +130,9 @@ class HostedConnector:
         """See ConnectorContext."""
         self.failure = error
 
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Do nothing: a harness has no group."""
+
 
 class _Context:
     """A source task's SourceTaskContext."""
@@ -145,6 +148,9 @@ class _Context:
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         self._pipeline.report_errant(place, error, data)
+
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Do nothing: a harness has no group."""
 
 
 class SourceHarness:

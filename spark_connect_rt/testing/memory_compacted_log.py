@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.topics.key_places import BY_KEY, KeyPlaces, Write
 
 _log = logging.getLogger(__name__)
 
@@ -52,13 +53,25 @@ class MemoryLogTopic:
 
     def write(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Append records as some other client would. Raises the injected failure, if any."""
+        self.write_placed(Write(key or b"", value) for key, value in records)
+
+    def write_placed(self, writes: Iterable[Write]) -> None:
+        """Append records to the partitions and with the times that they name. Raises the injected failure, if any."""
         with self.changed:
             if self._failures:
                 raise self._failures.popleft()
-            for key, value in records:
-                partition = zlib.crc32(key or b"") % len(self._ends)
-                self._records.append(LogRecord(partition, self._ends[partition], key, value, self.timestamp_ms))
+            for key, value, chosen, at_ms in writes:
+                partition = placement(key, len(self._ends)) if chosen == BY_KEY else chosen
+                self._records.append(
+                    LogRecord(partition, self._ends[partition], key, value, at_ms or self.timestamp_ms)
+                )
                 self._ends[partition] += 1
+            self.changed.notify_all()
+
+    def add_partition(self) -> None:
+        """Add an empty partition, as an administrator may at any time."""
+        with self.changed:
+            self._ends.append(0)
             self.changed.notify_all()
 
     def claim(self, transactional_id: str) -> int:
@@ -95,10 +108,11 @@ class MemoryLogTopic:
     def after(self, positions: Sequence[int]) -> tuple[list[LogRecord], list[int]]:
         """Return the records at or after ``positions`` (next offset per partition), and the ends they reach to."""
         with self.changed:
-            ends = list(positions if self.stalled else self._ends)
-            if list(positions) == ends:
+            known = [*positions, *[0] * (len(self._ends) - len(positions))]
+            ends = list(known if self.stalled else self._ends)
+            if known == ends:
                 return [], ends
-            return [r for r in self._records if r.offset >= positions[r.partition]], ends
+            return [r for r in self._records if r.offset >= known[r.partition]], ends
 
     def stall(self, stalled: bool) -> None:
         """Stop or go on answering fetches."""
@@ -110,6 +124,11 @@ class MemoryLogTopic:
         """Wake every log that waits on this topic."""
         with self.changed:
             self.changed.notify_all()
+
+
+def placement(key: bytes, partitions: int) -> int:
+    """Return the partition of a key."""
+    return zlib.crc32(key) % partitions
 
 
 class MemoryCompactedLog:
@@ -129,6 +148,7 @@ class MemoryCompactedLog:
         self._exact_partitions = exact_partitions
         self._threaded = threaded
         self._positions = [0] * topic.partitions
+        self._places = KeyPlaces(topic.partitions, placement, may_grow=exact_partitions is None)
         self._on_records: OnRecords | None = None
         self._answers: deque[tuple[OnAppended, Exception | None]] = deque()
         self._failed: Exception | None = None  # of the appends since the last flush
@@ -142,7 +162,7 @@ class MemoryCompactedLog:
         if not self.topic.reachable:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable")
         self._check()
-        self._on_records = on_records
+        self._on_records = self._places.reading(on_records)
         self.deliver()
         if self._threaded:
             self._thread = threading.Thread(target=self._run, name=f"log-{self.topic.name}", daemon=True)
@@ -156,7 +176,7 @@ class MemoryCompactedLog:
         try:
             if not self.topic.reachable:
                 raise RetriableError(f"topic {self.topic.name}: broker not reachable")
-            self.topic.write(records)
+            self.topic.write_placed(self._places.writes(records))
         except Exception as error:  # noqa: BLE001 - the injected failure is the answer
             failure = self._failed = error
         if on_appended is not None:
@@ -193,12 +213,17 @@ class MemoryCompactedLog:
         """See ``topics.compacted_log.CompactedLog.read_back``."""
         self.read_to_end(timeout_ms)
 
+    def delete_leftovers(self, keys: Sequence[bytes]) -> None:
+        """Delete older records of these keys in other partitions, as far as they were delivered."""
+        self.topic.write_placed(self._places.leftovers(keys))
+
     def deliver(self) -> int:
         """Hand every new record to ``on_records`` now; return how many there were."""
         with self._delivering:
             if self.stalled:
                 return 0
             records, ends = self.topic.after(self._positions)
+            self._places.grow(len(ends))
             if records and self._on_records is not None:
                 self._on_records(records)
             with self.topic.changed:
@@ -227,7 +252,8 @@ class MemoryCompactedLog:
     def _reached(self, ends: Sequence[int]) -> bool:
         if self._broken is not None:
             raise ConnectError(f"topic {self.topic.name}: reader failed: {self._broken}") from self._broken
-        return all(position >= end for position, end in zip(self._positions, ends, strict=True))
+        known = [*self._positions, *[0] * (len(ends) - len(self._positions))]
+        return all(position >= end for position, end in zip(known, ends, strict=False))
 
     def _answer(self) -> None:
         while True:

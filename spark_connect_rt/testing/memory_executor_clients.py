@@ -20,10 +20,11 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.config.topic_creation import TopicGroup
-from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, FencedError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, DataError, FencedError, NotFoundError
 from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.records.pipeline.errant_records import RefusedRecord
 
 Row = dict[str, Any]
 
@@ -113,7 +114,7 @@ class _MemoryProducer:
         self._runs = DeliveryRuns()
         self._metadata: list[RecordMetadata | None] = []
         self._skips = False
-        self._refused: list[ConnectError] = []
+        self._refused: list[RefusedRecord] = []
 
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
@@ -122,7 +123,7 @@ class _MemoryProducer:
         """See ``kafka.executor_clients.SkipsRefused.skip_refused``: what ``fail_produce`` calls a DataError."""
         self._skips = True
 
-    def refused(self) -> list[ConnectError]:
+    def refused(self) -> list[RefusedRecord]:
         """See ``kafka.executor_clients.SkipsRefused.refused``."""
         taken, self._refused = self._refused, []
         return taken
@@ -137,7 +138,10 @@ class _MemoryProducer:
             if error is None:
                 self._metadata += self._topics.append([row], self._runs)
             elif self._skips and isinstance(error, DataError):
-                self._refused.append(error)
+                headers = [(header["key"], header["value"]) for header in row.get("headers") or ()]
+                content = (row.get("key"), row.get("value"))
+                place = (row["topic"], row.get("partition"))
+                self._refused.append(RefusedRecord.of(error, place, content, headers, row.get("timestamp")))
                 self._metadata.append(None)
             else:
                 raise error

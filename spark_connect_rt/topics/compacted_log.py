@@ -60,6 +60,13 @@ class CompactedLog(Protocol):
         One question less to the broker than ``read_to_end``. Raises as that, RetriableError as ``flush``.
         """
 
+    def delete_leftovers(self, keys: Sequence[bytes]) -> None:
+        """Delete older records of these keys in other partitions, as far as this log has read them. Returns at once.
+
+        For keys that another producer writes in transactions. ``append`` does it for what it writes itself. A failure
+        is only logged: readers take the newest record in any case.
+        """
+
     def stop(self) -> None:
         """Flush what can be, close both clients."""
 

@@ -83,6 +83,9 @@ class LocalCompactedLog:
         """See ``topics.compacted_log.CompactedLog.read_back``."""
         self.read_to_end(timeout_ms)
 
+    def delete_leftovers(self, keys: Sequence[bytes]) -> None:
+        """Do nothing: there is only one partition."""
+
     def stop(self) -> None:
         """See ``topics.compacted_log.CompactedLog.stop``."""
         with self._changed:

@@ -33,8 +33,8 @@ def in_time_order(records: Iterable[R]) -> list[R]:
 class NewestOfKey:
     """Tells of each record, as it is read, whether it is the newest of its key; keeps no values. Not thread-safe.
 
-    The outcome is the same in whatever order the partitions are read. ``elsewhere`` and ``is_scattered`` may be called
-    by any thread.
+    The outcome is the same in whatever order the partitions are read. Any thread may call ``elsewhere``,
+    ``is_newest_at`` and ``is_scattered``.
     """
 
     def __init__(self) -> None:
@@ -50,6 +50,11 @@ class NewestOfKey:
         """Return whether a live record of the key may be in another partition than ``home``."""
         newest = self._newest.get(key)
         return key in self._places or (newest is not None and newest & _PARTITION != home)
+
+    def is_newest_at(self, key: bytes | None, home: int) -> bool:
+        """Return whether the newest record of the key was read from this partition."""
+        newest = self._newest.get(key)
+        return newest is not None and newest & _PARTITION == home
 
     def elsewhere(self, key: bytes | None, home: int) -> Iterator[tuple[int, int]]:
         """Yield partition and time of each record that the newest one of its key replaces, but one at ``home``."""

@@ -132,6 +132,11 @@ class OffsetFold:
         found = ((entry.partition, entry.offset) for entry in entries)
         return [(partition, offset) for partition, offset in found if offset is not None]
 
+    def spelling(self, connector: str, partition: OffsetMap | None) -> bytes | None:
+        """Return the key of a partition's last record, None when there is none. Raises DataError (bad types)."""
+        entry = self._connectors.get(connector, {}).get(canonical(checked(partition)))
+        return None if entry is None else entry.last_spelling
+
     def writes(
         self, connector: str, partition: OffsetMap | None, offset: OffsetMap | None
     ) -> Sequence[tuple[bytes, bytes | None]]:

@@ -186,6 +186,16 @@ class OffsetStore:
                 record for partition, offset in offsets for record in self._fold.writes(connector, partition, offset)
             ]
 
+    def delete_leftovers(self, connector: str, partitions: Iterable[OffsetMap | None]) -> None:
+        """Delete older offsets of these partitions that lie in other partitions of the topic. Returns at once.
+
+        For offsets that a task's own transactions wrote: its producer knows nothing of them.
+        """
+        with self._lock:
+            keys = [key for partition in partitions if (key := self._fold.spelling(connector, partition)) is not None]
+        if keys and self._may_write():
+            self._log.delete_leftovers(keys)
+
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything put so far is durable. Raises TimedOutError, or RetriableError when it failed."""
         answers: list[Exception | None] = []

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.kafka.logs.compaction import Latest
-from spark_connect_rt.kafka.logs.key_places import BY_KEY, KeyPlaces, Write, murmur2
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.records.partitioning import partition_of_key
 from spark_connect_rt.topics.compacted_log import LogRecord
+from spark_connect_rt.topics.key_places import BY_KEY, KeyPlaces, Write
 from spark_connect_rt.topics.log_snapshot import LogCache, LogFacts
 from spark_connect_rt.topics.newest_records import NewestOfKey, in_time_order
 
@@ -69,7 +70,7 @@ class Topic:
         self.start(0)
 
     def write(self, write: Write) -> None:
-        place = (murmur2(write.key) & 0x7FFFFFFF) % self.partitions if write.partition == BY_KEY else write.partition
+        place = partition_of_key(write.key, self.partitions) if write.partition == BY_KEY else write.partition
         record = LogRecord(place, len(self.records), write.key, write.value, write.timestamp_ms or self.now_ms)
         self.records.append(record)
         self.take([record])
@@ -77,7 +78,7 @@ class Topic:
     def start(self, seed: int) -> None:
         """Read everything, as a worker that starts does; partitions in any order, most of it perhaps a snapshot's."""
         self.value: bytes | None = None
-        self.places = KeyPlaces(self.partitions)
+        self.places = KeyPlaces(self.partitions, partition_of_key)
 
         def on_records(records: Sequence[LogRecord]) -> None:
             for record in records:

@@ -83,6 +83,7 @@ JVMS: Lane = (_pytest("many JVMs", DEBEZIUM, tries_again=True),)
 STRESS: Lane = (
     _pytest("several threads", "tests/integration/kafka/test_client_stress.py"),
     _pytest("plug-in calls", "tests/unit/runtime/test_wicked_plugins.py"),
+    _pytest("plug-in calls that kill", "tests/integration/spark/test_killing_plugins.py"),
 )
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, DEBEZIUM, BENCHMARKS)

@@ -6,7 +6,7 @@ Owns the client's calls and the words of its enums. Decides nothing: ``connector
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
 
 from spark_connect_rt.connectors.mirror.topic_sync import TopicAcl, TopicSetting
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka.admin_answers import answer_of
+from spark_connect_rt.kafka.admin_answers import answer_of, topic_ids
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.client_lifetime import close_admin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
@@ -74,6 +74,16 @@ class MirrorAdmin:
         return {
             name: len(topic.partitions) for name, topic in found.items() if topic.error is None and topic.partitions
         }
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return the id of each topic (KIP-516); one that does not exist, or has none, is left out."""
+        begun_s = self._watch.now()
+        try:
+            return topic_ids(self._admin, topics, self._timeout_s)
+        except ConnectError as error:
+            if isinstance(error.__cause__, KafkaException):
+                self._note(error.__cause__, begun_s)
+            raise
 
     def settings(self, topics: Iterable[str]) -> dict[str, list[TopicSetting]]:
         """Return all settings of topics; of those only whose client may know, and that are still there."""

@@ -32,7 +32,11 @@ from spark_connect_rt.connectors.mirror.topic_sync import (
     settings_of_new,
     settings_to_sync,
 )
+from spark_connect_rt.connectors.topics.log_policy import fails
+from spark_connect_rt.connectors.topics.moved_logs_config import ON_RECREATED
+from spark_connect_rt.errors import ConnectError
 
+TARGET_LOOK_MS = 10_000  # between two looks at the ids of the target's topics
 FIRST_LOOK_AGAIN_MS = 5_000  # until both clusters have answered once
 log = logging.getLogger(__name__)
 
@@ -62,7 +66,7 @@ class MirrorSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         """Look at both clusters, then again now and then. A cluster that does not answer is asked again soon."""
         super().start(config)
-        values = MIRROR_SOURCE.parse(config)
+        self._values = values = MIRROR_SOURCE.parse(config)
         self._partitions: list[TopicPartition] = []
         self._topics: FlowTopics | None = None
         self._rounds = Rounds("mirror-source-rounds", self._close_topics)
@@ -75,6 +79,7 @@ class MirrorSourceConnector(SourceConnector):
         self._rounds.add("copying ACLs", topics.sync_acls, acls, at_once=True)
         self._rounds.add("copying settings of topics", topics.sync_settings, configs, at_once=True)
         self._rounds.add("looking for topics", self._look, interval_ms(values, "refresh.topics"))
+        self._rounds.add("looking at the target's topics", self._look_at_target, TARGET_LOOK_MS, at_once=True)
         self._rounds.start()
 
     def stop(self) -> None:
@@ -110,6 +115,19 @@ class MirrorSourceConnector(SourceConnector):
             self._first_look()
             self.context.request_task_reconfiguration()
 
+    def _look_at_target(self) -> None:
+        """Notice topics of the target that were deleted and created again, before any record is copied to them."""
+        assert self._topics is not None
+        for topic in self._topics.recreated():
+            text = (
+                f"topic {topic} at the target was deleted and created again. Only new records are copied. To copy all "
+                "of them, reset the connector's offsets."
+            )
+            log.warning("%s", text)
+            self.context.record_event(text, topic=topic)
+            if fails(self._values, recreated=True):
+                self.context.raise_error(ConnectError(f"{text} (setting {ON_RECREATED}=fail)"))
+
     def _look(self) -> None:
         assert self._topics is not None
         found, made = self._topics.look()
@@ -133,6 +151,7 @@ class FlowTopics:
         self._limit_ms = values["admin.timeout.ms"]
         self._source = MirrorAdmin(flow.client(SOURCE, "admin", "replication-source-admin"), self._limit_ms)
         self._target = MirrorAdmin(flow.client(TARGET, "admin", "replication-target-admin"), self._limit_ms)
+        self._target_ids: dict[str, str] = {}  # topic at the target -> its id (KIP-516)
         self._copied: set[str] = set()  # topics of the source that are at the target, too
         self._no_authorizer = False
         self._left_out: list[str] | None = None  # for loops; None: not looked yet
@@ -170,6 +189,14 @@ class FlowTopics:
         self._copied = set(source)
         partitions = [TopicPartition(name, number) for name, count in source.items() for number in range(count)]
         return sorted(partitions), bool(missing.topics or missing.grown)
+
+    def recreated(self) -> list[str]:
+        """Return the topics of the target that are other ones than at the last call. Raises ConnectError."""
+        names = sorted(map(self._flow.remote_topic, self._copied))
+        found = self._target.topic_ids(names)
+        changed = [name for name, topic_id in found.items() if self._target_ids.get(name, topic_id) != topic_id]
+        self._target_ids = {name: self._target_ids[name] for name in names if name in self._target_ids} | found
+        return changed
 
     def _warn_of_loops(self, topics: Iterable[str]) -> None:
         """Say once that both sides are one cluster, and which topics are left out because they came from the source."""

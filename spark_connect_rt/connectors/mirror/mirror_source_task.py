@@ -24,7 +24,7 @@ from spark_connect_rt.connectors.mirror.flow import Flow
 from spark_connect_rt.connectors.mirror.offset_syncs import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.connectors.mirror.source_offsets import next_offset, partitions_of, source_partition
 from spark_connect_rt.connectors.topics.kafka_source_task import source_batch
-from spark_connect_rt.connectors.topics.log_policy import LogPolicy, offset_of
+from spark_connect_rt.connectors.topics.log_policy import LogPolicy, TakeEvent, offset_of
 from spark_connect_rt.connectors.topics.moved_logs_config import FAIL, ON_RECREATED
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.kafka.client_factory import make_producer
@@ -167,8 +167,18 @@ class OffsetSyncWriter:
 class TargetLogs:
     """Of one task. One thread."""
 
-    def __init__(self, values: Mapping[str, Any], metrics: PluginMetrics, copied: Iterable[TopicPartition]) -> None:
-        """Take the parsed configuration, where to count, and the target's partitions that earlier runs wrote to."""
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        metrics: PluginMetrics,
+        copied: Iterable[TopicPartition],
+        record_event: TakeEvent = lambda summary, **_: None,
+    ) -> None:
+        """Take the parsed configuration, where to count, and the target's partitions that earlier runs wrote to.
+
+        ``record_event`` is called for what happened between two runs: while one runs, the connector looks.
+        """
+        self._record_event = record_event
         self._fails = values[ON_RECREATED].lower() == FAIL
         self._metrics = metrics
         self._next = dict.fromkeys(copied, 1)  # the smallest offset that a record can get there; 0 was taken
@@ -189,6 +199,8 @@ class TargetLogs:
             f"{'an earlier run' if is_first else f'offset {expected - 1}'}. Only new records are copied. To copy all "
             "of them, reset the connector's offsets."
         )
+        if is_first:
+            self._record_event(text, topic=partition.topic, partition=partition.partition)
         tags = {"topic": partition.topic, "partition": str(partition.partition)}
         self._metrics.count("recreated-target-topics", 1, GROUP, **tags)
         # Offsets that a user has set look like an earlier run: that alone fails nothing.
@@ -309,13 +321,13 @@ class MirrorSourceTask(SourceTask):
         stored = self.context.offset_reader.offsets([self._place(partition) for partition in partitions])
         begin = _BEGINNINGS.get(properties["auto.offset.reset"].lower(), -1)
         starts = {partition: next_offset(offset, begin) for partition, offset in zip(partitions, stored, strict=True)}
-        self._watch = LogPolicy(values, self.context.metrics).watch(partitions, stored)
+        self._watch = LogPolicy(values, self.context.metrics, self.context.record_event).watch(partitions, stored)
         before = [
             self._remote(partition)
             for partition, offset in zip(partitions, stored, strict=True)
             if next_offset(offset, 0)
         ]
-        self._targets = TargetLogs(values, self.context.metrics, before)
+        self._targets = TargetLogs(values, self.context.metrics, before, self.context.record_event)
         self._copies = self._batch_copies(config, properties)
         if self._copies is not None:
             self._copies.assign(starts)

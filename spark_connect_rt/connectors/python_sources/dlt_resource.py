@@ -233,3 +233,6 @@ class _TaskContext:
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         """Fail the run: dlt has no dead letters. Raises DataError."""
         raise DataError(f"{place}: {error}") from error
+
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Do nothing: a run of dlt has no group."""

@@ -43,7 +43,7 @@ class KafkaSourceTask(SourceTask):
             own = [_partition_of(text) for text in config[PARTITIONS].split(",")]
             stored = self.context.offset_reader.offsets([place_of(self._values, partition) for partition in own])
             starts = _starts(own, stored, properties["auto.offset.reset"])
-            self._watch = LogPolicy(self._values, self.context.metrics).watch(own, stored)
+            self._watch = LogPolicy(self._values, self.context.metrics, self.context.record_event).watch(own, stored)
         # The connector, which plans, does without.
         from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 

@@ -7,7 +7,7 @@ Owns the place of a topic's id in source offsets, and the counts. That a log has
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.task import PluginMetrics
@@ -19,16 +19,21 @@ from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 TOPIC_ID = "topicId"
 """The field of a source offset that says which topic it belongs to. Java reads the field ``offset`` and no other."""
 GROUP = "topic-reader"
+TakeEvent = Callable[..., None]
+"""The ``record_event`` of a task's context."""
 log = logging.getLogger(__name__)
 
 
 class LogPolicy:
     """Decides about the moves of one task's partitions. One thread."""
 
-    def __init__(self, values: Mapping[str, Any], metrics: PluginMetrics) -> None:
-        """Take the parsed configuration, and where to count."""
+    def __init__(
+        self, values: Mapping[str, Any], metrics: PluginMetrics, record_event: TakeEvent = lambda summary, **_: None
+    ) -> None:
+        """Take the parsed configuration, where to count, and where to show what happened."""
         self._values = values
         self._metrics = metrics
+        self._record_event = record_event
 
     def watch(self, partitions: Sequence[TopicPartition], stored: Sequence[Mapping[str, Any] | None]) -> LogWatch:
         """Return the watch of partitions that were read up to these source offsets."""
@@ -48,6 +53,8 @@ class LogPolicy:
                 "offset of this partition."
             )
         log.warning("%s (setting %s=continue)", move, setting)
+        place = {"topic": move.partition.topic, "partition": move.partition.partition}
+        self._record_event(str(move), **place, found=move.found, wanted=move.wanted)
         tags = {"topic": move.partition.topic, "partition": str(move.partition.partition)}
         if move.recreated:
             self._metrics.count("recreated-topics", 1, GROUP, **tags)

@@ -68,6 +68,9 @@ class ReadContext:
         assert self.pipeline is not None
         self.pipeline.report_errant(place, error, data)
 
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Do nothing: a read has no group."""
+
 
 def convert(
     pipeline: SourcePipeline, polled: Sequence[Polled], columns: Collection[str] = tuple(COLUMNS)

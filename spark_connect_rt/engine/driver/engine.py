@@ -24,7 +24,7 @@ from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceEvent,
 from spark_connect_rt.engine.driver.slot_packing import Isolation
 from spark_connect_rt.engine.driver.slot_table import SlotTable
 from spark_connect_rt.engine.executor.control_wire import Message, encode_offsets
-from spark_connect_rt.engine.slot_losses import judge_loss, named, verdict_text
+from spark_connect_rt.engine.slot_losses import is_of_the_cluster, judge_loss, named, verdict_text
 from spark_connect_rt.engine.task_runner import (
     Assign,
     Expect,
@@ -450,6 +450,9 @@ class Engine:
                 self._finish(run, drained=False)
             elif run not in hosted or (slot.killed and not run.failed):  # it never ran there, or a neighbour was stuck
                 self._place_again(run)
+            elif error is not None and is_of_the_cluster(error):
+                log.warning("task=%s run=%d restarts, no task is to blame: %s", run.task, run.launch.run, error)
+                self._place_again(run)
             else:
                 with_it = [other.task for other in hosted if other is not run]
                 self._recover(run, f"slot {slot.number}", error or "the slice ended under its tasks", with_it)
@@ -500,7 +503,8 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
+        patience_ms, why = self._settings.waiting_patience_ms, self._slots.why_not_opened
+        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), patience_ms, why):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
         limits, now_ms = self._settings.limits, self._now_ms()

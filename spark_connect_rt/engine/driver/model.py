@@ -87,7 +87,7 @@ class TaskRun:
     host: int | None = None
     hosted_at_ms: float = 0.0
     waits_since_ms: float | None = None  # for Spark to give its slot an executor
-    reported_waiting: bool = False  # the worker knows that this takes long
+    reported_waiting: str = ""  # the news of it that the worker has; empty: none
     reported_paused: bool | None = None  # last state reported to the worker: None nothing yet
     failed: bool = False
     wants_commits: bool = False

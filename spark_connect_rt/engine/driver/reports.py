@@ -53,18 +53,30 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
         where=message.get("where", ""),
         away=message.get("away", ""),
         away_ms=message.get("away_ms", 0),
+        events=tuple((str(summary), dict(details)) for summary, details in message.get("events", ())),
         topics=tuple(message.get("topics", ())),
     )
 
 
-def waiting_news(runs: Iterable[TaskRun], now_ms: float, patience_ms: float) -> Iterator[TaskWaiting]:
-    """Yield the worker's news of runs that wait for an executor for ``patience_ms``, or do no more."""
+WHY_PATIENCE_MS = 3_000  # most shortages are over by then
+
+
+def waiting_news(runs: Iterable[TaskRun], now_ms: float, patience_ms: float, why: str = "") -> Iterator[TaskWaiting]:
+    """Yield the worker's news of runs that wait for an executor for ``patience_ms``, or do no more.
+
+    ``why``: the reason why no slot can be opened. It is reported after ``WHY_PATIENCE_MS``, although that is not late.
+    """
     for run in runs:
         waited_ms = 0.0 if run.waits_since_ms is None else now_ms - run.waits_since_ms
         late = waited_ms > 0 and waited_ms >= patience_ms
-        if late is not run.reported_waiting:
-            run.reported_waiting = late
-            yield TaskWaiting(run.task, run.launch.run, int(waited_ms) if late else 0)
+        reports = late or (bool(why) and waited_ms >= WHY_PATIENCE_MS)
+        reported = f"{'late' if late else 'early'} {why}" if reports else ""
+        if reported != run.reported_waiting:
+            run.reported_waiting = reported
+            if reports:
+                yield TaskWaiting(run.task, run.launch.run, int(waited_ms), why, late)
+            else:
+                yield TaskWaiting(run.task, run.launch.run, 0)
 
 
 def remember_moved(run: TaskRun, now_ms: float, data_bytes: int, records: int) -> None:

@@ -22,6 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.base.concurrency import MACHINE_THREADS
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere
 from spark_connect_rt.engine.driver.control_channel import ControlChannel, SlotConnection, listen_tcp, listen_unix
@@ -190,6 +191,7 @@ def take_lines(message: Message, logs: TaskLogs) -> None:
 
 PLANNING_THREADS = 3  # more would start a Python process per planning step and thread
 ERROR_LIMIT = 2_000
+LOSS_GRACE_S = 1.5  # for Spark to say itself why a process of a cluster is gone; then the job is cancelled
 
 
 class SparkSliceLauncher:
@@ -214,6 +216,7 @@ class SparkSliceLauncher:
         self.cancelling = ThreadPoolExecutor(1, thread_name_prefix="slice-cancel")
         self._holds_lease: Callable[[], bool] = lambda: True
         self._report = report
+        self.loss_grace_s = LOSS_GRACE_S  # none on a local master, which has no executors to lose
         self._channel: ControlChannel | None = None
         self._beside: SparkSession | None = None
         self._channel_lock = threading.Lock()
@@ -256,6 +259,7 @@ class SparkSliceLauncher:
 
     def _listen(self, master: str, driver_host: str) -> ControlChannel:
         if is_local(master):
+            self.loss_grace_s = 0.0
             return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self._holds_lease())
         return listen_tcp(driver_host, self.session_timeout_ms, lambda: self._holds_lease())
 
@@ -280,7 +284,7 @@ class SparkSlotJob:
         self._totals = ReportedTotals()
         self._books_closed = False
         self._committer: tuple[SlotConnection, Message] | None = None
-        self._ending = self._aborted = self._job_done = self._gone = False
+        self._ending = self._aborted = self._job_done = self._gone = self._cancelled = False
         self._error: str | None = None
         self._twice = ""  # says that Spark made another attempt of it
         self._planned: Callable[[], None] = lambda: None
@@ -297,6 +301,10 @@ class SparkSlotJob:
 
     def abort(self) -> None:
         """Cut both halves (they exit by themselves at once) and cancel the job."""
+        self._abort(0.0)
+
+    def _abort(self, grace_s: float) -> None:
+        """Cut both halves. Cancel the job if it has not ended by itself within ``grace_s``."""
         with self._lock:
             if self._aborted or self._gone:
                 return
@@ -305,9 +313,20 @@ class SparkSlotJob:
         for half in halves:
             self._launcher.channel().cut(half)
         if self._launcher.session.ready():
-            self._launcher.cancelling.submit(self._cancel)
+            if grace_s:
+                MACHINE_THREADS.later(int(grace_s * 1000), self._cancel_soon)
+            else:
+                self._cancel_soon()
         else:
             self._on_job_done("killed before Spark was ready")
+
+    def _cancel_soon(self) -> None:
+        with self._lock:
+            if self._job_done:
+                return
+            self._cancelled = True
+        with contextlib.suppress(RuntimeError):  # the launcher is closed
+            self._launcher.cancelling.submit(self._cancel)
 
     def _cancel(self) -> None:
         with contextlib.suppress(Exception):  # nothing to cancel is as good
@@ -357,7 +376,9 @@ class SparkSlotJob:
             if self._job_done:
                 return
             self._job_done = True
-            if not self._ending or error is not None:
+            if self._error and error and not self._cancelled:  # Spark's reason, behind what the channel noticed
+                self._error = f"{self._error}: {error}"
+            elif not self._ending or error is not None:
                 self._error = self._error or (error and self._twice) or error or "the job ended unexpectedly"
             halves = list(self._halves.values())
         if self._launcher.session.ready():
@@ -420,7 +441,7 @@ class SparkSlotJob:
                     self._error = f"the {connection.role} process died"
             unasked = not self._ending and connection.role in ("reader", "writer")
         if unasked:
-            self.abort()
+            self._abort(self._launcher.loss_grace_s)
         self._close_books()
         self._check_gone()
 

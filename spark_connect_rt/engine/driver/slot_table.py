@@ -46,6 +46,7 @@ class SlotTable:
         self._host_numbers = itertools.count(1)
         self._failed_openings = 0  # in a row
         self._opens_from_ms = 0.0  # not before
+        self.why_not_opened = ""  # since a slot could not be opened, until one can
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -99,6 +100,7 @@ class SlotTable:
 
     def _opening_failed(self, slot: Slot, error: str) -> None:
         self._failed_openings += 1
+        self.why_not_opened = self.why_not_opened or f"no process can be opened: {error}"
         delay_ms = opening_delay_ms(self._failed_openings)
         self._opens_from_ms = self._now_ms() + delay_ms
         waiting = named([run.task for run in slot.waiting]) or "none"
@@ -249,7 +251,7 @@ class SlotTable:
         if slot is None or slot.ending:
             return
         slot.connected = True
-        self._failed_openings, self._opens_from_ms = 0, 0.0
+        self._failed_openings, self._opens_from_ms, self.why_not_opened = 0, 0.0, ""
         waiting, slot.waiting = slot.waiting, []
         for run in waiting:
             self._host(run, slot)

@@ -17,7 +17,7 @@ from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.errors import ConnectError, TimedOutError
-from spark_connect_rt.kafka.executor_clients import BatchProducer, ExecutorClients
+from spark_connect_rt.kafka.executor_clients import BatchProducer, ExecutorClients, SkipsRefused
 from spark_connect_rt.records.pipeline.columns import ProduceRows
 from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, errant_put, log_sentence
@@ -139,12 +139,29 @@ class ErrantReports:
             try:
                 with self._explained():
                     self._producer.flush(timeout_ms)
+                    self._shorten(self._producer, timeout_ms)
             except TimedOutError as error:
                 log.warning("dead letter queue %s: %s", self.settings.topic, error)
                 return False
             self._unflushed = False
             self._end_reports(None)
             return True
+
+    def _shorten(self, producer: BatchProducer, timeout_ms: int) -> None:
+        """Send letters that are too large for the queue again, as their first bytes. Raises ConnectError as flush."""
+        if not isinstance(producer, SkipsRefused) or not (refused := producer.refused()):
+            return
+        rows = ProduceRows()
+        for letter in refused:
+            row = self._letters.of_refused_letter(letter)
+            if row is None:
+                raise letter.error
+            rows.append(row)
+        log.warning("dead letter queue %s: %d letters are too large and are cut", self.settings.topic, len(rows))
+        producer.produce(rows.take())
+        producer.flush(timeout_ms)
+        if again := producer.refused():
+            raise again[0].error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -173,6 +190,8 @@ class ErrantReports:
     def _open(self) -> BatchProducer:
         if self._producer is None:
             self._producer = self._clients.producer(self._producer_config)
+            if isinstance(self._producer, SkipsRefused):
+                self._producer.skip_refused()
         return self._producer
 
     def close(self, timeout_ms: int) -> None:

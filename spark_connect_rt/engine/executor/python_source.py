@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from spark_connect_rt.api.records import Delivered, Polled, RecordMetadata, SourceBatch, SourceRecord, Written
-from spark_connect_rt.api.task import OffsetReader, OwnWrites, PluginMetrics, SourceTask, SourceTaskContext
+from spark_connect_rt.api.task import OffsetReader, OwnWrites, SourceTask, SourceTaskContext
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.client_properties import SHARED_CLIENT
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
@@ -21,7 +21,7 @@ from spark_connect_rt.engine.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.engine.executor.idle_poller import IDLE_POLLER
 from spark_connect_rt.engine.executor.poll_gate import POLL_GATE, GatedPolls
 from spark_connect_rt.engine.executor.source_task import DriverLink, Durable, HostedSource, SourceParts
-from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics
+from spark_connect_rt.engine.executor.task_meter import MeteredPluginMetrics, TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
@@ -49,9 +49,10 @@ class _OffsetReader(OffsetReader):
 class _Context(SourceTaskContext):
     """The ``SourceTaskContext`` of a task."""
 
-    def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader, metrics: PluginMetrics) -> None:
+    def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader, meter: TaskMeter) -> None:
         self.offset_reader = offset_reader
-        self.metrics = metrics
+        self.metrics = MeteredPluginMetrics(meter)
+        self._meter = meter
         self.own_writes = OwnWrites()
         self.pipeline: SourcePipeline | None = None
         self._task = launch.task
@@ -59,6 +60,9 @@ class _Context(SourceTaskContext):
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         assert self.pipeline is not None
         self.pipeline.report_errant(f"task {self._task}: unreadable input at {place}", error, data)
+
+    def record_event(self, summary: str, **details: str | int) -> None:
+        self._meter.record_event(summary, **details)
 
 
 class PythonSource(HostedSource):
@@ -79,7 +83,7 @@ class PythonSource(HostedSource):
     def start(self, boundaries: TransactionBoundaries | None) -> None:
         """Make the task with its context and its pipeline, create its dead letter queue if missing, and start it."""
         parts, launch = self.parts, self.parts.launch
-        context = _Context(launch, _OffsetReader(parts.host, parts.driver), MeteredPluginMetrics(parts.meter))
+        context = _Context(launch, _OffsetReader(parts.host, parts.driver), parts.meter)
         context.previewed = parts.previewed
         task = self._task_class()
         self.wants_commits = wants_commits(self._task_class)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.engine.executor.new_topics import NewTopics
 from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
-from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.executor_clients import (
     BatchProducer,
     DeliveryReports,
@@ -27,7 +28,8 @@ from spark_connect_rt.kafka.executor_clients import (
     IdleNotifier,
     SkipsRefused,
 )
-from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
+from spark_connect_rt.records.pipeline.columns import ProduceRows
+from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.records.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.records.pipeline.errant_records import errant_produced
 
@@ -50,6 +52,7 @@ class SourceTaskWriter(TaskWriter):
         self._producer: BatchProducer | None = None
         self._says_when_empty: IdleNotifier | None = None  # the same, if it does
         self._refusing: SkipsRefused | None = None  # the same, where it leaves refused records out
+        self._whereabouts_of_refused: dict[str, Any] = {}  # taken before dead letters followed
         self._new_topics = NewTopics(launch, clients)
         self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
@@ -118,13 +121,35 @@ class SourceTaskWriter(TaskWriter):
             producer.skip_refused()
             self._refusing = producer
             self._errant_log = ErrantLog(self.launch.task, settings, self._clients, self.meter)
+            self._letters = DeadLetters(settings, self.launch.task, self._clients.name_of, without_secrets)
 
-    def _count_refused(self) -> int:
-        """Count and log the records that were left out; return how many there are."""
+    def _bury_refused(self) -> int | None:
+        """Count, log and dead-letter the records that were left out, and return how many there are.
+
+        None: a stop cannot wait until the dead letters are durable. Raises ConnectError: the queue refuses one.
+        """
         if self._refusing is None:
             return 0
-        refused = self._refusing.refused()
-        self._errant_log.write(errant_produced(str(self.launch.task), error) for error in refused)
+        refused, task = self._refusing.refused(), str(self.launch.task)
+        self._errant_log.write(errant_produced(f"of {task} {record}", record.error) for record in refused)
+        if not refused or not self._letters.settings.topic:
+            return len(refused)
+        assert self._producer is not None
+        self._whereabouts_of_refused = self._whereabouts()  # the letters' own are of no task's record
+        rows = ProduceRows()
+        for record in refused:
+            rows.append(self._letters.of_refused(record))
+        self.meter.count("dead_letters.records", len(rows))
+        self._producer.produce(rows.take())
+        if not self._flushed(self._producer):
+            return None
+        if again := self._refusing.refused():
+            self.meter.count("dead_letters.refused", len(again))
+            queue = self._letters.settings.topic
+            raise ConnectError(
+                f"dead letter queue {queue} does not take a record: {again[0].error}", code="CRT-1057"
+            ) from again[0].error
+        self._whereabouts()
         return len(refused)
 
     def hurry(self, end_by_s: float) -> None:
@@ -190,9 +215,13 @@ class SourceTaskWriter(TaskWriter):
         if self._producer is not None and not self._flushed(self._producer):
             return
         self._flushed_s = now_s()
+        buried = self._bury_refused()
+        if buried is None:
+            return
         pending, self._pending = self._pending, Pending()
-        pending.skip(self._count_refused())
-        self.report_durable(pending.records, **pending.fields(), **self._whereabouts())
+        pending.skip(buried)
+        whereabouts, self._whereabouts_of_refused = self._whereabouts_of_refused or self._whereabouts(), {}
+        self.report_durable(pending.records, **pending.fields(), **whereabouts)
 
     def _flushed(self, producer: BatchProducer) -> bool:
         """Flush; False: a stop cannot wait for it. What is pending is never reported then, and comes again."""

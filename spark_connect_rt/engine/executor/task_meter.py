@@ -25,6 +25,10 @@ CPU_MS = "cpu.ms"  # of the threads that were in calls
 _HOST = socket.gethostname()
 
 
+EVENTS_MAX = 20  # between two reports, a second apart
+EVENT_CHARACTERS_MAX = 500
+
+
 def where() -> str:
     """Return the process that hosts a task here: machine:pid."""
     return f"{_HOST}:{os.getpid()}"
@@ -42,6 +46,7 @@ class TaskMeter:
         self._call: tuple[str, float] | None = None  # its name, and since when
         self._elsewhere: tuple[str, float] | None = None  # the same, of the process that runs the task's code
         self._away: dict[str, tuple[str, float]] = {}  # servers that do not answer -> why, and since when
+        self._events: list[tuple[str, dict[str, str | int]]] = []  # since their last report
         self._changed = True  # since ``news`` was last asked
         self._reported_moved = -1.0  # the first report comes anyway: it says where the task is
         self._reported_call = False
@@ -108,6 +113,11 @@ class TaskMeter:
         """Take note of the call the task's code is in, where another process runs it; empty: in none. Any thread."""
         self._elsewhere = (call, since_s) if call else None
 
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Take an event for the group's events; of many between two reports only the first are kept. Any thread."""
+        if len(self._events) < EVENTS_MAX:
+            self._events.append((summary[:EVENT_CHARACTERS_MAX], details))
+
     def contact(self, servers: str, why: str) -> None:
         """Take what a client says of a cluster, see ``kafka.cluster_contact.OnContact``. Any thread."""
         if not why:
@@ -125,6 +135,8 @@ class TaskMeter:
         """Return the fields of a report if anything moved, or a call is long or no longer long. The asking thread."""
         away = self._away
         reported = self._reported_call or self._reported_away
+        events, self._events = self._events, []
+        anyway = anyway or bool(events)
         if not (self._changed or self._call or self._elsewhere or reported or away or anyway):
             return None  # of an idle task; it is asked each second
         self._changed = False
@@ -145,6 +157,8 @@ class TaskMeter:
         topics, self._topics = self._topics, frozenset()
         if topics:
             fields["topics"] = sorted(topics)
+        if events:
+            fields["events"] = events
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
         if away:

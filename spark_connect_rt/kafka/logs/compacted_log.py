@@ -7,6 +7,7 @@ record and with each end-of-partition event, which lies behind transaction marke
 Start offsets are asked for and given as numbers: librdkafka takes 1 s to find "the beginning" by itself.
 End offsets come from the admin client, because a broker answers nothing on a connection whose fetch it holds back.
 The reader thread also collects delivery reports: a new record of our own wakes it when the append was acknowledged.
+It notices partitions that are added while the log is open, and reads them from their beginning.
 It replaces a client that has lost all its brokers (``lost_brokers``): the new consumer reads on from the positions. An
 append that the lost producer has not sent fails with a RetriableError, as after a delivery timeout.
 
@@ -17,6 +18,7 @@ is read in whole record batches (``bulk_read``), which takes a third of the cons
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -37,10 +39,11 @@ from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.logs.compaction import Latest
-from spark_connect_rt.kafka.logs.key_places import KeyPlaces, Write
 from spark_connect_rt.kafka.logs.log_clients import LogClients
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, EndProbe, LatestLoad, to_records
+from spark_connect_rt.kafka.records.partitioning import partition_of_key
 from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.topics.key_places import KeyPlaces, Write
 from spark_connect_rt.topics.log_snapshot import LogFacts
 
 # Where the records of one producer came to lie, as its delivery reports say: what is to be read back.
@@ -69,6 +72,11 @@ class OwnAppends:
         """Take that the topic's end is asked for now: it lies behind every record acknowledged so far."""
         with self._lock:
             self._some_unknown = False
+
+    def are_beyond(self, partitions: int) -> bool:
+        """Return whether a record came to lie in a partition that was added: there were so many."""
+        with self._lock:
+            return any(place.partition >= partitions for place in self._ends)
 
     def ends(self) -> Mapping[TopicPartition, int] | None:
         """Return the offset behind the last of them, by partition; None: not every report said where."""
@@ -223,6 +231,8 @@ PROBE_AFTER_S = 0.02
 PENDING_WAIT_S = 0.005  # while an append is not answered yet
 BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
 STOP_LIMIT_S = 10.0  # for the reader's end: a reader that hangs, in librdkafka or a listener, ends with the process
+PARTITIONS_CHECK_S = 30.0  # between two looks for added partitions
+PARTITIONS_LIMIT_MS = 1_000  # for the answer: the reader collects delivery reports, too
 STALLED_MS = 30_000  # a start that reads nothing for so long fails
 
 
@@ -265,7 +275,9 @@ class KafkaCompactedLog:
         self._probe = EndProbe(spec.name, clients.consumer) if self._is_transactional() else None
         self._broken: Exception | None = None  # the reader ended by this
         self._stopping = False
-        self._places = KeyPlaces(1)
+        self._places = KeyPlaces(1, partition_of_key)
+        self._partitions_checked_s = 0.0
+        self._has_too_many_partitions = False
         self._on_records: OnRecords = _ignore
         self._consumer: Any = None
         self._producers: SharedClient[Any] | None = None  # closed when appends and the reader have left it
@@ -278,7 +290,9 @@ class KafkaCompactedLog:
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
         beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
-        end, self._places = self._admin.end_offsets(partitions, self._start_timeout_ms), KeyPlaces(count)
+        end = self._admin.end_offsets(partitions, self._start_timeout_ms)
+        self._places = KeyPlaces(count, partition_of_key, may_grow=self._exact_partitions is None)
+        self._partitions_checked_s = time.monotonic()
         self._on_records = self._places.reading(on_records)
         self._producers = self._made.shared_producer()
         self._consumer = self._made.new_consumer()
@@ -375,6 +389,20 @@ class KafkaCompactedLog:
             )
             self._changed.notify_all()
 
+    def delete_leftovers(self, keys: Sequence[bytes]) -> None:
+        """Delete older records of these keys in other partitions, as far as they were read. Returns at once."""
+        writes = self._places.leftovers(keys)
+        if not writes or self._stopping or self._producers is None:
+            return
+
+        def answered(error: Any, _message: Any) -> None:
+            if error is not None:
+                _log.warning("topic %s: older records of a key cannot be deleted: %s", self.topic, error)
+
+        with self._producers.use() as producer, contextlib.suppress(BufferError, KafkaException):  # next time, then
+            for key, value, partition, at_ms in writes:
+                producer.produce(self.topic, value, key, partition, on_delivery=answered, timestamp=at_ms)
+
     def stop(self) -> None:
         """See ``topics.compacted_log.CompactedLog.stop``."""
         was_stopping, self._stopping = self._stopping, True
@@ -466,10 +494,51 @@ class KafkaCompactedLog:
                 self._replace_consumer()
             if not self._assigned_all and self._reached(self._begun_at):
                 self._assign()
+            if self._is_time_for_partitions():
+                self._look_for_partitions()
             if self._made.producer_watch.is_lost():
                 assert self._producers is not None
                 self._made.replace_producer(self._producers, producer)
                 return
+
+    def _is_time_for_partitions(self) -> bool:
+        if self._loading:
+            return False
+        waited_s = time.monotonic() - self._partitions_checked_s
+        return waited_s >= PARTITIONS_CHECK_S or self._own.are_beyond(len(self._positions))
+
+    def _look_for_partitions(self) -> None:
+        """Read added partitions, too: a consumer without a group reads only what it is assigned."""
+        self._partitions_checked_s = time.monotonic()
+        known = len(self._positions)
+        try:
+            count = self._admin.partition_count(self.topic, PARTITIONS_LIMIT_MS) or known
+            if count <= known or self._has_too_many_partitions:
+                return
+            if self._exact_partitions is not None:
+                self._has_too_many_partitions = True
+                _log.error(
+                    "topic %s has %d partitions and must have %d. This worker uses only the first ones, and refuses to "
+                    "start again. Stop all workers and copy the topic into one with %d partitions.",
+                    self.topic,
+                    count,
+                    self._exact_partitions,
+                    self._exact_partitions,
+                )
+                return
+            added = [TopicPartition(self.topic, number) for number in range(known, count)]
+            beginning = self._admin.earliest_offsets(added, PARTITIONS_LIMIT_MS)
+        except ConnectError as error:
+            _log.debug("topic %s: looking for added partitions: %s", self.topic, error)
+            return
+        _log.info("topic %s has %d partitions now, %d before", self.topic, count, known)
+        begins = {place.partition: at for place, at in beginning.items()}
+        self._places.grow(count)
+        if self._load is not None:
+            self._load.grow(begins)
+        with self._changed:
+            self._positions.update(begins)
+        self._assign()
 
     def _replace_consumer(self) -> None:
         self._made.consumer_watch.replaced()
@@ -562,7 +631,7 @@ class KafkaCompactedLog:
 
 
 def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:
-    return all(positions[place.partition] >= offset for place, offset in end.items())
+    return all(positions.get(place.partition, 0) >= offset for place, offset in end.items())
 
 
 def _ignore(records: Sequence[LogRecord]) -> None: ...

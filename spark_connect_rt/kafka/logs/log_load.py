@@ -151,6 +151,11 @@ class LatestLoad:
         if self._cache.now_ms() - self._saved_ms >= SAVE_EVERY_MS:
             self.save()
 
+    def grow(self, beginning: Mapping[int, int]) -> None:
+        """Take that partitions were added, and where each begins. Only after ``finish``."""
+        for number, at in beginning.items():
+            self._marks.setdefault(number, ReadPosition(at))
+
     def _is_elsewhere(self, record: LogRecord) -> bool:
         return any((place, record.key) in self._latest for place in self._marks if place != record.partition)
 

@@ -30,6 +30,11 @@ _WORD = 4  # bytes
 _Words = npt.NDArray[np.uint32]
 
 
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition of a key in a topic of so many partitions, as Java's default partitioner chooses it."""
+    return int(murmur2(key) & _POSITIVE) % partitions
+
+
 def key_hashes(keys: pa.Array) -> Numbers:
     """Return the hash of each key of a binary column, not negative; of null as of an empty one."""
     if len(keys) < _FEW:

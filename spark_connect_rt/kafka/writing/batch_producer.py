@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,13 +25,15 @@ from confluent_kafka import KafkaException
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, DataError, TimedOutError
+from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.kafka.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, ClientLostError
 from spark_connect_rt.kafka.lost_brokers import is_left_behind
 from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.records.pipeline.errant_records import RefusedRecord
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,9 @@ NOW = 0  # librdkafka's timestamp for a record that brings none
 
 _ONLY_ERRORS = {"delivery.report.only.error": True}
 _NO_HEADERS: list[Any] = []
+_Place = tuple[str, int | None]
+_Content = tuple[bytes | None, bytes | None]  # key and value
+_More = tuple[Iterable[tuple[str, bytes | None]], int | None]  # headers, timestamp
 _Send = Callable[[Iterator[Any]], tuple[Any] | None]
 
 
@@ -59,8 +64,10 @@ class KafkaBatchProducer:
         self._max_block_s = client_setting("producer", "max.block.ms", config) / 1000
         self._failure: ConnectError | None = None
         self._skips = False
-        self._refused: list[ConnectError] = []
+        self._refused: list[RefusedRecord] = []
         self._last_error = ""
+        self._away = ""  # why no broker answers, as far as the client says so
+        self._waiting_records = 0
         self._end_by_s = math.inf
         self._runs = DeliveryRuns()
         self._metadata: list[RecordMetadata | None] = []
@@ -99,6 +106,7 @@ class KafkaBatchProducer:
             self._fail_if_left_behind()
             left_s = max(0.0, min(latest_s, self._end_by_s) - time.monotonic())
             left = self._producer.flush(min(left_s, FLUSH_WAIT_S))
+            self._tell_contact(answered=not left)
             self._raise_failure()
             if not left or not left_s:
                 break
@@ -129,9 +137,10 @@ class KafkaBatchProducer:
             try:
                 self._send_while_good(send, rows)
                 return
-            except KafkaException as error:  # the row is behind us: those that follow it are left
-                if not self._leaves_out(refusal := connect_error(error, "producing a record")):
-                    raise refusal from error
+            except _RowRefusedError as error:  # the row is behind us: those that follow it are left
+                refusal = connect_error(error.__cause__, "producing a record")
+                if not self._leaves_out(refusal, error.place, error.content, error.more):
+                    raise refusal from error.__cause__
 
     def _send_while_good(self, send: _Send, rows: Iterator[Any]) -> None:
         while (refused := send(rows)) is not None:
@@ -145,19 +154,20 @@ class KafkaBatchProducer:
         """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
         self._skips = True
 
-    def refused(self) -> list[ConnectError]:
+    def refused(self) -> list[RefusedRecord]:
         """See ``kafka.executor_clients.SkipsRefused.refused``."""
         taken, self._refused = self._refused, []
         return taken
 
-    def _leaves_out(self, refusal: ConnectError) -> bool:
+    def _leaves_out(self, refusal: ConnectError, place: _Place, content: _Content, more: _More) -> bool:
         leaves_out = self._skips and isinstance(refusal, DataError)
         if leaves_out:
-            self._refused.append(refusal)
+            self._refused.append(RefusedRecord.of(refusal, place, content, *more))
         return leaves_out
 
     def _wait_for_room(self, full_since: float) -> None:
         self._producer.poll(FULL_WAIT_S)
+        self._tell_contact()
         self._fail_if_left_behind()
         self._raise_failure()
         if time.monotonic() > min(full_since + self._max_block_s, self._end_by_s):
@@ -180,6 +190,17 @@ class KafkaBatchProducer:
                 "acknowledged are sent again by a new producer"
             )
             log.warning("%s", self._failure)
+
+    def _tell_contact(self, *, answered: bool = False) -> None:
+        """Say whether the brokers take what waits. Called again and again during each wait, on the task's thread."""
+        waiting = len(self._producer)
+        servers = self._properties.get("bootstrap.servers", "")
+        if answered or waiting < self._waiting_records:
+            self._away = ""
+            cluster_contact.found(servers)
+        elif self._away:
+            cluster_contact.lost(servers, self._away)
+        self._waiting_records = waiting
 
     def _why(self) -> str:
         return f"; the client's last error: {self._last_error}" if self._last_error else ""
@@ -218,11 +239,24 @@ class KafkaBatchProducer:
 
     def _failed(self, error: Any, message: Any) -> None:
         refusal = connect_error(error, f"producing to {message.topic()}-{message.partition()}")
-        if not self._leaves_out(refusal) and self._failure is None:
+        kind, timestamp_ms = message.timestamp()
+        more = (message.headers() or (), timestamp_ms if kind else None)
+        place, content = (message.topic(), message.partition()), (message.key(), message.value())
+        if not self._leaves_out(refusal, place, content, more) and self._failure is None:
             self._failure = refusal
 
     def _note(self, error: Any) -> None:
+        if is_code(error, "_ALL_BROKERS_DOWN"):  # follows the reason, and says less
+            self._away = self._last_error or error.str()
         self._last_error = f"{error.str()} ({error.name()})"
+
+
+class _RowRefusedError(Exception):
+    """Says which row the client refused at once; its cause says why."""
+
+    def __init__(self, place: _Place, content: _Content, more: _More = ((), None)) -> None:
+        super().__init__("a row was refused")
+        self.place, self.content, self.more = place, content, more
 
 
 def _send_values(send: Callable[..., None], topic: str, values: Iterator[bytes | None]) -> tuple[Any] | None:
@@ -232,6 +266,8 @@ def _send_values(send: Callable[..., None], topic: str, values: Iterator[bytes |
             send(topic, value)
         except BufferError:
             return (value,)
+        except KafkaException as error:
+            raise _RowRefusedError((topic, None), (None, value)) from error
     return None
 
 
@@ -242,6 +278,8 @@ def _send_pairs(send: Callable[..., None], topic: str, pairs: Iterator[Any]) -> 
             send(topic, *pair)
         except BufferError:
             return (pair,)
+        except KafkaException as error:
+            raise _RowRefusedError((topic, None), (pair[1], pair[0])) from error
     return None
 
 
@@ -261,6 +299,8 @@ def _send_rows(send: Callable[..., None], rows: Iterator[Any]) -> tuple[Any] | N
             )
         except BufferError:
             return (row,)
+        except KafkaException as error:
+            raise _RowRefusedError((topic, partition), (key, value), (pairs, timestamp_ms)) from error
     return None
 
 

@@ -51,7 +51,9 @@ from spark_connect_rt.kafka.writing.producer_client import (
     ProducerClient,
     joined,
 )
+from spark_connect_rt.records.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.records.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.records.pipeline.errant_records import RefusedRecord
 
 CLOSE_LIMIT_S = 5.0
 CONTACT_EACH_S = 2.0
@@ -80,7 +82,7 @@ class ColumnProducer:
         self._places = RecordOffsets()
         self._failure: ConnectError | None = None
         self._skips = False
-        self._refused: list[ConnectError] = []
+        self._refused: list[RefusedRecord] = []
         self._end_by_s = math.inf
         self._is_watched = self._gets_on = False
         self._on_empty: Callable[[], None] | None = None
@@ -120,7 +122,8 @@ class ColumnProducer:
             if self._settings.reports_records:
                 batch = self._places.numbered(batch)
             if too_large:
-                self._refused += too_large
+                for row, error in zip(np.flatnonzero(~fits), too_large, strict=True):
+                    self._refused.append(refused_record(batch.slice(int(row), 1), error))
                 batch, sizes = batch.filter(pa.array(fits)), sizes[fits]
             if not batch.num_rows:
                 return
@@ -140,8 +143,8 @@ class ColumnProducer:
         """Leave refused records out from now on, as ``kafka.executor_clients.SkipsRefused`` describes."""
         self._skips, self._sender.on_refused = True, self._left_out
 
-    def refused(self) -> list[ConnectError]:
-        """Return one error for each record that was left out since the last call."""
+    def refused(self) -> list[RefusedRecord]:
+        """Return the records that were left out since the last call, each with its error."""
         with self._changed:
             taken, self._refused = self._refused, []
             return taken
@@ -215,9 +218,9 @@ class ColumnProducer:
             except Exception as error:  # noqa: BLE001 - the top of the thread
                 self._fail(error)
 
-    def _left_out(self, rows: PartitionRows, refusal: ConnectError) -> None:
+    def _left_out(self, place: TopicPartition, rows: PartitionRows, refusal: ConnectError) -> None:
         with self._changed:
-            self._refused.append(refusal)
+            self._refused.append(refused_record(rows.columns, refusal, place))
             self._settle(rows)
 
     def _settle(self, rows: PartitionRows) -> None:
@@ -328,10 +331,26 @@ class Inbox:
 # within a partition holds.
 
 
+def refused_record(row: pa.RecordBatch, error: ConnectError, place: TopicPartition | None = None) -> RefusedRecord:
+    """Return what is kept of a batch of one row in produce form. ``place``: where it was to go, if that is known."""
+    metadata = row.schema.metadata or {}
+    values = {name: column[0].as_py() for name, column in zip(row.schema.names, row.columns, strict=True)}
+    topic = values.get("topic") or (metadata[TOPIC].decode() if TOPIC in metadata else "")
+    partition = values.get("partition", int(metadata[PARTITION]) if PARTITION in metadata else None)
+    headers = [(header["key"], header["value"]) for header in values.get("headers") or ()]
+    return RefusedRecord.of(
+        error,
+        (topic, partition) if place is None else (place.topic, place.partition),
+        (values.get("key"), values.get("value")),
+        headers,
+        values.get("timestamp"),
+    )
+
+
 SMALL_BYTES = 64 << 10  # of a lone batch: rows that come while it is in flight are laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 OnDelivered = Callable[[TopicPartition, BatchPosition, PartitionRows], None]
-OnRefused = Callable[[PartitionRows, DataError], None]
+OnRefused = Callable[[TopicPartition, PartitionRows, DataError], None]
 _Ready = tuple[PartitionRows, ReadyBatch]
 
 
@@ -472,7 +491,7 @@ class ColumnSender:
         elif skips:
             assert self.on_refused is not None
             assert isinstance(refusal, DataError)
-            self.on_refused(rows, refusal)
+            self.on_refused(place, rows, refusal)
         else:
             raise refusal
 

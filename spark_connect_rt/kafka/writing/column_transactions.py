@@ -25,9 +25,11 @@ from aiokafka.errors import (
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
+from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.aiokafka_parts import ProduceRequest
 from spark_connect_rt.kafka.error_mapping import is_retriable
 from spark_connect_rt.kafka.records.record_batch_columns import LaidOutRecords, laid_out_records, next_sequence
+from spark_connect_rt.kafka.writing import column_producer
 from spark_connect_rt.kafka.writing.column_producer import CLOSE_LIMIT_S, ColumnProducer, ColumnSender, OnDelivered
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.kafka.writing.producer_client import BatchPosition, PartitionRows
@@ -333,7 +335,7 @@ class ColumnTransactionalProducer(ColumnProducer):
                 raise self._failure
             call = asyncio.run_coroutine_threadsafe(make(), self._loop)  # it is closed only behind a failure
         call.add_done_callback(self._notify)
-        if not self._wait(call.done, max(limit_ms, _LEAST_LIMIT_MS), hurried=False):
+        if not self._wait_for_answer(call.done, max(limit_ms, _LEAST_LIMIT_MS)):
             call.cancel()
             last = self._coordinator.last_error or self._sender.last_error
             raise TimedOutError(f"{doing} {self._id}: no answer in time; the client's last error: {last or None}")
@@ -342,6 +344,17 @@ class ColumnTransactionalProducer(ColumnProducer):
         except FencedError as error:
             self._fail(error)
             raise
+
+    def _wait_for_answer(self, answered: Callable[[], bool], limit_ms: int) -> bool:
+        """Wait for an answer of the coordinator, and say meanwhile whether any broker answers."""
+        end_s, servers = time.monotonic() + limit_ms / 1000, self._settings.client["bootstrap_servers"]
+        while (left_s := end_s - time.monotonic()) > 0:
+            if self._wait(answered, int(1000 * min(left_s, column_producer.CONTACT_EACH_S)) + 1, hurried=False):
+                cluster_contact.found(servers)
+                return True
+            if why := self._coordinator.unanswered or self._sender.last_error:
+                cluster_contact.lost(servers, why)
+        return False
 
     def _notify(self, _call: Any) -> None:
         with self._changed:

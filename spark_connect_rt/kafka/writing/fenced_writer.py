@@ -18,6 +18,7 @@ from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.client_lifetime import close_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.interfaces import ProducerProperties
+from spark_connect_rt.topics.key_places import BY_KEY
 
 _SETTINGS = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
@@ -25,9 +26,10 @@ _SETTINGS = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 class KafkaFencedWriter:
     """A FencedWriter on Kafka."""
 
-    def __init__(self, topic: str, properties: Mapping[str, str]) -> None:
-        """Take the topic and the producer's properties, ``transactional.id`` among them."""
+    def __init__(self, topic: str, properties: Mapping[str, str], partition: int = BY_KEY) -> None:
+        """Take the topic, the producer's properties, ``transactional.id`` among them, and where all records go."""
         self._topic = topic
+        self._partition = partition
         self._properties = dict(properties)
         self._producer: Any = None
 
@@ -63,7 +65,7 @@ class KafkaFencedWriter:
         try:
             producer.begin_transaction()
             for key, value in records:
-                producer.produce(self._topic, value, key, on_delivery=delivered)
+                producer.produce(self._topic, value, key, self._partition, on_delivery=delivered)
             producer.commit_transaction(max(0.001, end_s - time.monotonic()))
         except KafkaException as error:
             problem = _worst(refused) or connect_error(error, f"appending to {self._topic}")

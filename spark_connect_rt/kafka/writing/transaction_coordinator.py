@@ -114,6 +114,7 @@ class TransactionCoordinator:
         """Take the id, how long a transaction may be open, and the longest pause between two questions."""
         self.transactional_id = transactional_id
         self.last_error = ""
+        self.unanswered = ""  # why the last question reached no broker; empty: it did
         self._timeout_ms = timeout_ms
         self._pause_s = Backoff(FIRST_PAUSE_S, max(retry_backoff_ms / 1000, FIRST_PAUSE_S))
         self._producer: tuple[int, int] | None = None  # id and epoch
@@ -232,11 +233,13 @@ class TransactionCoordinator:
     async def _tried(self, asked: Awaitable[Any], doing: str) -> Any:
         """Return the answer; None: to ask again may help."""
         try:
-            return await asked
+            answer = await asked
+            self.unanswered = ""
+            return answer
         except KafkaError as error:
             if not is_retriable(error):
                 raise client_error(error, f"{doing} {self.transactional_id}") from error
-            self.last_error = repr(error)
+            self.last_error = self.unanswered = repr(error)
             self._client.force_metadata_update()
             return None
 

@@ -6,6 +6,7 @@ ones only that the producer is broken. Must not: decide where transactions end.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,9 +17,11 @@ from confluent_kafka import KafkaError, KafkaException
 
 from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
+from spark_connect_rt.kafka.executor_clients import ClientLostError
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.transaction_coordinator import fenced_error
 
+CALL_LIMIT_S = 1.0  # of one call of several that wait for the same
 _SENT_LIMIT_MS = 5_000  # for what is aborted to go out; without a broker the abort itself has to wait
 _FENCING = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID")
 
@@ -65,15 +68,25 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         self._metadata[self._committed :] = [None] * (len(self._metadata) - self._committed)
 
     def _patiently(self, call: Callable[[float], None], timeout_ms: int, doing: str) -> None:
-        """Make a call that may be made again as long as Kafka says so."""
+        """Make a call that may be made again as long as Kafka says so.
+
+        Between the calls, which wait for a short time each, the client is compared with a new one. One that has lost
+        all its brokers raises ClientLostError: the next producer of this id aborts or ends what was open, and knows.
+        """
         end_s = time.monotonic() + timeout_ms / 1000
+        self._compare_at_s = math.inf
         while True:
             left_s = max(0.1, end_s - time.monotonic())
             try:
                 with self._explained(doing):
-                    call(left_s)
+                    call(min(left_s, CALL_LIMIT_S))
+                    self._tell_contact(answered=True)
                     return
             except _AgainError as error:
+                self._tell_contact()
+                self._fail_if_left_behind()
+                if isinstance(self._failure, ClientLostError):
+                    raise self._failure from error
                 if time.monotonic() >= end_s:
                     raise TimedOutError(f"{doing} {self._id}: {error}") from error
 

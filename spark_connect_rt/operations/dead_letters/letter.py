@@ -66,7 +66,7 @@ class Letter:
         return _number(self.errors.get("offset"))
 
     def encoding(self, part: str) -> str:
-        """Return how the bytes of ``key`` or ``value`` were made: converter, json, text or input."""
+        """Return how the bytes of ``key`` or ``value`` were made: converter, json, text, input or truncated."""
         return self.errors.get(f"{part}.encoding") or CONVERTER
 
 

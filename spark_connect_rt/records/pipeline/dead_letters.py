@@ -1,7 +1,8 @@
 """What a connector's dead letter queue is sent (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
 
 Sinks: the consumed bytes. Sources, which Java has no queue for: the bytes that the connector's own converters make of
-the record as the task returned it, else JSON, else text; the header ``encoding`` says which.
+the record as the task returned it, else JSON, else text; the header ``encoding`` says which. Of a record that Kafka
+refused: the bytes that were to be written, of a large one the first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from spark_connect_rt.records.pipeline.connector_converters import ConnectorConv
 from spark_connect_rt.records.pipeline.errant_records import (
     FailedRecord,
     NameOf,
+    RefusedRecord,
+    errant_produced,
     error_message,
     error_name,
     executing_name,
@@ -32,6 +35,7 @@ from spark_connect_rt.records.pipeline.errant_records import (
 
 
 PREFIX = "__connect.errors."
+TRUNCATED = "truncated"  # the encoding of a part that holds only the first bytes
 RawHeaders = Iterable[tuple[str, bytes | None]]
 
 
@@ -131,6 +135,32 @@ class DeadLetters:
             headers += [*_encoded(place), *self._context(errant)]
         return self.settings.topic, None, key[0], value[0], headers or None, record.timestamp_ms
 
+    def of_refused(self, refused: RefusedRecord) -> ProduceRow:
+        """Return the record for what Kafka refused to take from a source: the record as it was to be written.
+
+        A large one is only referred to: its letter holds the first bytes, and headers in any case that say so.
+        """
+        headers = list(refused.headers)
+        if self.settings.with_headers or not refused.is_whole:
+            place = {
+                "topic": refused.topic,
+                "partition": "-1" if refused.partition is None else str(refused.partition),
+                "offset": "-1",
+            }
+            errant = errant_produced(str(refused), refused.error)
+            headers += [*_encoded(place | _cut(refused)), *self._context(errant)]
+        return self.settings.topic, None, refused.key, refused.value, headers or None, refused.timestamp_ms
+
+    def of_refused_letter(self, refused: RefusedRecord) -> ProduceRow | None:
+        """Return a shorter letter for one that the queue itself refused.
+
+        None: it is not too large, or has no headers that say which record it is about.
+        """
+        if refused.is_whole or not self.settings.with_headers:
+            return None
+        headers = [*refused.headers, *_encoded(_cut(refused))]
+        return self.settings.topic, None, refused.key, refused.value, headers, refused.timestamp_ms
+
     def _of_input(self, errant: FailedRecord) -> ProduceRow:
         """Return the record for input that never became one: its bytes, and where they were."""
         place = {"source.place": errant.place, "value.encoding": "input"}
@@ -151,6 +181,13 @@ class DeadLetters:
                 "exception.stacktrace": self.hide(java_trace(error)),
             }
         )
+
+
+def _cut(refused: RefusedRecord) -> dict[str, str | None]:
+    """Return the headers of a letter that holds only the beginning of its record."""
+    if refused.is_whole:
+        return {}
+    return {"record.size": str(refused.size), "key.encoding": TRUNCATED, "value.encoding": TRUNCATED}
 
 
 def _encoded(headers: Mapping[str, str | None]) -> Headers:

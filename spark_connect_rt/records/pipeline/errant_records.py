@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -83,8 +83,48 @@ def errant_put(place: str, error: BaseException, original: ConsumeRow | None) ->
 
 
 def errant_produced(place: str, error: BaseException) -> FailedRecord:
-    """Return what Kafka did not take; its content is gone by then."""
-    return FailedRecord(f"a record of {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
+    """Return what Kafka did not take; ``place`` says whose record it is, where it was to go, and its size."""
+    return FailedRecord(f"a record {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
+
+
+KEPT_WHOLE_BYTES = 64 << 10  # of a refused record; of a larger one its dead letter holds the beginning
+KEPT_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecord:
+    """A record that Kafka refused for what it is: as it was to be written, or the beginning of a large one."""
+
+    error: ConnectError
+    topic: str
+    partition: int | None
+    size: int  # bytes of key, value and headers
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int | None
+    is_whole: bool
+
+    @classmethod
+    def of(
+        cls,
+        error: ConnectError,
+        place: tuple[str, int | None],
+        content: tuple[bytes | None, bytes | None],
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        timestamp_ms: int | None = None,
+    ) -> RefusedRecord:
+        """Return what is kept of a record. ``place`` is topic and partition, ``content`` key and value."""
+        given, parts = tuple(headers), tuple(part or b"" for part in content)
+        size = sum(map(len, parts)) + sum(len(name) + len(value or b"") for name, value in given)
+        is_whole = size <= KEPT_WHOLE_BYTES
+        key, value = content if is_whole else (part and part[:KEPT_BYTES] for part in content)
+        return cls(error, *place, size, key, value, given, timestamp_ms, is_whole)
+
+    def __str__(self) -> str:
+        """Return its place and size for a message."""
+        place = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+        return f"of {self.size} bytes for {place}"
 
 
 def executing_name(errant: FailedRecord, name_of: NameOf) -> str:

@@ -418,7 +418,8 @@ def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
     A ``timeout_ms`` of 0 turns the check off. A task that waits for an executor is always reported.
     """
     if movement.unhosted_since_ms is not None:
-        return Stall(movement.unhosted_since_ms, "it waits for an executor", unhosted=True)
+        why = f", because {movement.unhosted_why}" if movement.unhosted_why else ""
+        return Stall(movement.unhosted_since_ms, f"it waits for an executor{why}", unhosted=movement.unhosted_late)
     if not timeout_ms:
         return None
     away = [(since_ms, what) for what, since_ms in movement.away if now_ms - since_ms >= AWAY_MS]

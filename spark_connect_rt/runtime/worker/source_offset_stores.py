@@ -188,6 +188,11 @@ class SourceOffsetStores:
         store = self._store_of(connector) or self._common
         return store.records(connector, offsets)
 
+    def delete_leftovers(self, connector: str, offsets: Pairs) -> None:
+        """See ``OffsetStore.delete_leftovers``, for the topic that the connector's transactions write to."""
+        store = self._open_already(connector) or self._common
+        store.delete_leftovers(connector, [partition for partition, _ in offsets])
+
     def give_up(self) -> None:
         """Try nothing again of what was put so far (I7)."""
         self._common.give_up()

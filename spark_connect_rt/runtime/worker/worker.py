@@ -313,6 +313,7 @@ class Worker:
             standing_changed=partial(self._standing_changed, plan.name),
             threads=self._brief,
             read_offsets=partial(self._deps.offsets.read, plan.name),
+            record_event=self._deps.record_event,
         )
         with self._tables:
             self._connectors[plan.name] = connector
@@ -455,6 +456,7 @@ class Worker:
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=partial(self._standing_changed, launch.task),
+            record_event=deps.record_event,
             metrics_window_ms=self._metrics_window_ms,
             stop_limit_ms=deps.task_stop_limit_ms,
             patience_ms=patience_ms(facts.settings) if launch.kind is TaskKind.SPARK_SINK else 0,
@@ -509,3 +511,4 @@ class Worker:
     def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:
         """T2: the transaction of the records has committed these offsets; only copies are left to be made."""
         self._deps.offsets.put_copy(connector, offsets, on_written)
+        self._deps.offsets.delete_leftovers(connector, offsets)  # a transaction's producer knows of none

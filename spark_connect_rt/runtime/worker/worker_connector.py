@@ -24,6 +24,7 @@ from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.config.secrets import references, secrets_in
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.group.work_plan import Life, RunningWork
+from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.task_configs import (
     checked_configs,
@@ -146,9 +147,11 @@ class WorkerConnector:
         standing_changed: Callable[[], None],
         threads: Threads,
         read_offsets: Callable[[Partitions], Offsets] = lambda partitions: [None] * len(partitions),
+        record_event: RecordEvent = no_event,
     ) -> None:
         self.plan = plan
         self.read_offsets = read_offsets
+        self.record_event = record_event
         self._new_connector = new_connector
         self._name_task_class = name_task_class
         self._version: str | None = None
@@ -398,6 +401,10 @@ class _Context(ConnectorContext):
     def raise_error(self, error: Exception) -> None:
         """See ConnectorContext."""
         self._host.failure_raised(error)
+
+    def record_event(self, summary: str, **details: str | int) -> None:
+        """Show one sentence in the events of the group, under the connector's name."""
+        self._host.record_event("report", summary, connector=self._host.plan.name, details=details)
 
     def measured(self, values: Mapping[str, float]) -> None:
         """See WorkerConnector; the Java host calls it, for Java ``ConnectorContext.pluginMetrics``."""

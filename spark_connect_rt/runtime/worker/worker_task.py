@@ -37,6 +37,7 @@ from spark_connect_rt.engine.task_runner import (
 )
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.work_plan import Life, RunningWork
+from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
@@ -54,6 +55,8 @@ class Movement:
     calls: Sequence[tuple[str, int]] = ()  # calls that have not returned, and since when
     patience_ms: int = 0  # it holds records back so long on purpose
     unhosted_since_ms: int | None = None  # no executor hosts it, and that takes long
+    unhosted_why: str = ""  # why no process can be opened for it, as far as that is known
+    unhosted_late: bool = True  # for so long that the worker is not healthy
     away: Sequence[tuple[str, int]] = ()  # clusters of which no broker answers, in words, and since when
 
 
@@ -119,6 +122,7 @@ class TaskServices:
     put_topic: PutTopic
     changed: Callable[[str], None]  # something happened that the tick should look at
     standing_changed: Callable[[], None]  # ``actual`` is another one
+    record_event: RecordEvent = no_event
     metrics_window_ms: int = WINDOW_MS
     stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     patience_ms: int = 0  # how long it may hold records back on purpose
@@ -148,6 +152,7 @@ class WorkerTask:
         self._state_times = StateTimes(self._state.value, services.clock.monotonic_ms())
         self._behind_since_ms: int | None = None
         self._unhosted_since_ms: int | None = None
+        self._unhosted_why, self._unhosted_late = "", True
         self._notes: Mapping[str, Any] = {}
 
     @property
@@ -209,7 +214,12 @@ class WorkerTask:
         behind = membership is not None and membership.behind
         with self._lock:
             if self._life is Life.ALIVE and self._unhosted_since_ms is not None:
-                return Movement(self._measures.moved_at_ms, unhosted_since_ms=self._unhosted_since_ms)
+                return Movement(
+                    self._measures.moved_at_ms,
+                    unhosted_since_ms=self._unhosted_since_ms,
+                    unhosted_why=self._unhosted_why,
+                    unhosted_late=self._unhosted_late,
+                )
             if self._state is not State.RUNNING or self._life is not Life.ALIVE:
                 return None
             if not behind and self._measures.waiting() <= 0:
@@ -377,11 +387,16 @@ class WorkerTask:
         self._measures.take(event, self._services.clock.monotonic_ms())
         if self._may_commit():
             self._note_topics(event.topics)
+        for summary, details in event.events:
+            self._services.record_event(
+                "report", summary, connector=self.id.connector, task=self.id.task, details=details
+            )
         if event.positions and self.membership is not None:
             self.membership.read_to(dict(event.positions))
 
     def _on_waiting(self, event: TaskWaiting) -> None:
         self._unhosted_since_ms = self._services.clock.monotonic_ms() - event.waited_ms if event.waited_ms else None
+        self._unhosted_why, self._unhosted_late = event.why, event.is_late
 
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:

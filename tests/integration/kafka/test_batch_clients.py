@@ -132,7 +132,12 @@ class TestKafkaBatchClients(KafkaClients):
             1,
             None,
         ]
-        assert [isinstance(error, DataError) for error in producer.refused()] == [True, True]
+        refused = producer.refused()
+        assert [isinstance(record.error, DataError) for record in refused] == [True, True]
+        assert [(record.topic, record.size, record.value) for record in refused] == [
+            (topic, 2_000_000, b"x" * 1024),
+            (topic, 50_000, b"x" * 50_000),
+        ]
         producer.close()
 
     def test_a_partition_that_does_not_exist_is_a_data_error(self, topic: str) -> None:

@@ -208,8 +208,12 @@ class TestColumnProducer(KafkaClients):
             record_metadata and (record_metadata.topic, record_metadata.offset)
             for record_metadata in producer.metadata()
         ]
-        refused = [str(error) for error in producer.refused()]
+        found = producer.refused()
+        refused = [str(record.error) for record in found]
         producer.close()
+        kept = {(record.topic, record.partition, record.size, len(record.value or b"")) for record in found}
+        assert {(small, 0, 50_000, 50_000), (compacted, 0, 1, 1)} < kept
+        assert {(topic, size, kept) for topic, _, size, kept in kept if size > 50_000} == {(small, 2_000_000, 1024)}
         in_small = [(small, 0), None, (small, 1), None, (small, 2)]
         assert places == [*in_small, (compacted, 0), None, (compacted, 1), (compacted, 2)]
         assert self.first_partition(small, 3) == [b"1", b"2", b"3"]

@@ -157,6 +157,73 @@ class TestKafkaCompactedLog(CompactedLogContract):
         with pytest.raises(BadConfigError, match="2 partitions, but must be 1"):
             log.start(Seen())
 
+    def test_added_partitions_are_read_without_a_restart(self, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(compacted_log, "PARTITIONS_CHECK_S", 0.5)
+        log, seen = self.started(topic)
+        log.append([(b"a", b"1")])
+        log.read_to_end(LIMIT_MS)
+        self.add_partitions(topic, 4)
+        other = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        other.produce(topic, b"2", b"a", partition=(partition_of(b"a") + 1) % 4)
+        other.produce(topic, b"1", b"b", partition=3)
+        other.flush(20)
+        until(lambda: {(b"a", b"2"), (b"b", b"1")} <= set(seen.pairs()))
+        log.append([(b"a", b"3"), (b"b", b"2")])
+        log.read_to_end(LIMIT_MS)
+        assert dict(seen.pairs()) == {b"a": b"3", b"b": b"2"}
+        log.stop()
+        again, seen = self.started(topic)
+        again.stop()
+        assert {key: value for key, value in dict(seen.pairs()).items() if value} == {b"a": b"3", b"b": b"2"}
+
+    def test_leftovers_of_a_transactions_key_are_deleted_when_they_were_read(self, topic: str) -> None:
+        log, _ = self.started(topic)
+        log.append([(b"a", b"1")])
+        log.read_to_end(LIMIT_MS)
+        log.stop()
+        self.add_partitions(topic, 4)
+        log, seen = self.started(topic)
+        home = partition_of(b"a") or 1  # a key whose place moved
+        key = next(key for key in map(b"%d".__mod__, range(99)) if partition_of(key) == home)
+        other = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        other.produce(topic, b"old", key, partition=0, timestamp=1_000)
+        other.produce(topic, b"new", key, partition=home, timestamp=2_000)
+        other.flush(20)
+        log.read_to_end(LIMIT_MS)
+        log.delete_leftovers([key, b"unknown"])
+        until(lambda: self.admin.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 3})
+        log.stop()
+        again, seen = self.started(topic)
+        again.stop()
+        assert (key, b"new") in seen.pairs()
+        (deleted,) = [record for record in read_topic(self.clients().consumer, topic, 4) if record.value is None]
+        assert (deleted.partition, deleted.timestamp_ms) == (0, 1_000)
+
+    def test_only_partition_of_the_config_topic_is_written_to_after_another_was_added(
+        self, topic: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(compacted_log, "PARTITIONS_CHECK_S", 0.2)
+        clients = self.clients()
+        clients.producer["metadata.max.age.ms"] = "500"
+        log = KafkaCompactedLog(TopicSpec(topic, 1, 1), self.admin, clients, exact_partitions=1)
+        seen = Seen()
+        log.start(seen)
+        self.add_partitions(topic, 4)
+        until(lambda: "has 4 partitions and must have 1" in caplog.text)
+        threading.Event().wait(1.0)  # the producer hears of them, too
+        log.append([(b"%d" % number, b"v") for number in range(20)])
+        log.read_back(LIMIT_MS)
+        log.stop()
+        assert [record.partition for record in seen.records] == [0] * 20
+
+    def clients(self) -> LogClientProperties:
+        return clients_of(self.broker.bootstrap_servers)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        client = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        client.create_partitions([NewPartitions(topic, count)])[topic].result(20)
+        until(lambda: self.admin.partition_count(topic) == count)
+
     def test_keys_go_where_java_puts_them(self, topic: str) -> None:
         log, seen = self.started(topic, partitions=25)
         keys = [b'["c",{"filename":"a.txt"}]', b"connector-fs1", b"", b"21"]

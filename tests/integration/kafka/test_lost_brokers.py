@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.base.ids import TopicPartition
@@ -37,6 +38,7 @@ from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.kafka.writing import batch_producer
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.records.pipeline.columns import produce_batch
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, fresh_name, until
@@ -229,6 +231,46 @@ def test_a_producer_fails_so_that_its_owner_makes_a_new_one(
     with pytest.raises(ClientLostError, match="has lost all its brokers"):
         producer.flush(LIMIT_MS)
     producer.close()
+
+
+@pytest.mark.parametrize("step", ["claim", "commit", "abort"])
+def test_transactional_producer_fails_at_each_step_so_that_its_task_is_hosted_again(
+    step: str, broker: EmbeddedKafka, admin: KafkaAdmin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_producer, "COMPARE_AFTER_S", 2.0)
+    topic += "-plain"
+    admin.create_topic(TopicSpec(topic, 1, 1))
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"{topic}-{step}"}
+    with monkeypatch.context() as first:
+        if step == "claim":
+            lost_at_first(first, batch_producer, "make_producer")
+        producer = KafkaTransactionalProducer(settings)
+    producer._properties["bootstrap.servers"] = broker.bootstrap_servers
+    if step != "claim":
+        producer.claim(LIMIT_MS)
+        producer.begin()
+        producer.produce(_values(topic, b"0"))
+        producer.flush(LIMIT_MS)
+        # Stands for the loss, which cannot be brought about: the client does not answer, a new client would.
+        monkeypatch.setattr(batch_producer, "is_left_behind", lambda *_: True)
+        error = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", False, True))
+        client = MagicMock(wraps=producer._producer)
+        client.__len__.return_value = 0
+        client.commit_transaction.side_effect = client.abort_transaction.side_effect = error
+        producer._producer, lost = client, producer._producer
+    began_s = time.monotonic()
+    with pytest.raises(ClientLostError, match="has lost all its brokers"):
+        getattr(producer, step)(60_000)
+    assert time.monotonic() - began_s < 20
+    if step != "claim":
+        producer._producer = lost
+    producer.close()
+    again = KafkaTransactionalProducer(settings)
+    again.claim(LIMIT_MS)
+    again.begin()
+    again.produce(_values(topic, b"1"))
+    again.commit(LIMIT_MS)
+    again.close()
 
 
 def _values(topic: str, *values: bytes) -> pa.RecordBatch:

@@ -266,6 +266,21 @@ def test_topics_deleted_and_created_again_are_copied_from_their_beginning(eastwa
     eastward.rest.await_states(name, "RUNNING", ["RUNNING"], LIMIT_S)
 
 
+@pytest.mark.parametrize("setting", ["continue", "fail"])
+def test_target_topic_created_again_is_noticed_before_a_record_is_copied(eastward: Flow, setting: str) -> None:
+    topic = eastward.source.create(unique("target"))
+    eastward.source.write(topic, [b"1"])
+    name = eastward.start("Source", topics=topic, on_topic_recreated=setting)
+    until(lambda: len(eastward.target.rows(f"A.{topic}")) == 1, "the topic is copied", eastward.logs)
+    eastward.target.admin.delete_topics([f"A.{topic}"])[f"A.{topic}"].result(30)
+    until(lambda: eastward.target.partitions(f"A.{topic}") == 0, "the topic is deleted")
+    eastward.target.create(f"A.{topic}")
+    text = f"topic A.{topic} at the target was deleted and created again"
+    until(lambda: text in eastward.logs(), "it is in the log", eastward.logs)
+    if setting == "fail":
+        eastward.rest.await_states(name, "FAILED", ["RUNNING"], LIMIT_S)
+
+
 def test_acls_are_copied_and_a_cluster_without_an_authorizer_does_not_mind(
     tmp_path_factory: pytest.TempPathFactory, westward: Flow
 ) -> None:

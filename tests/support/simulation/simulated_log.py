@@ -141,6 +141,9 @@ class SimulatedLog:
         """See the port."""
         self.read_to_end(timeout_ms)
 
+    def delete_leftovers(self, keys: Sequence[bytes]) -> None:
+        """Do nothing: there is only one partition."""
+
     def stop(self) -> None:
         """See the port."""
         self._stopped = True

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.mirror.config import MIRROR_SOURCE
+from spark_connect_rt.connectors.mirror.mirror_source import FlowTopics, MirrorSourceConnector
 from spark_connect_rt.connectors.mirror.mirror_source_task import TargetLogs
 from spark_connect_rt.connectors.topics import kafka_settings
 from spark_connect_rt.connectors.topics.log_policy import LogPolicy, is_of_another, offset_of
@@ -25,15 +28,19 @@ class Counts:
 
     def __init__(self) -> None:
         self.counted: list[tuple[str, int, str]] = []
+        self.events: list[tuple[str, dict[str, str | int]]] = []
 
     def count(self, name: str, amount: int, group: str, **tags: str) -> None:
         self.counted.append((name, amount, f"{tags['topic']}-{tags['partition']}"))
+
+    def record_event(self, summary: str, **details: str | int) -> None:
+        self.events.append((summary, details))
 
 
 def policy(**values: str) -> tuple[LogPolicy, Counts]:
     counts: Any = Counts()
     given = {name.replace("_", "."): value for name, value in values.items()}
-    return LogPolicy(MIRROR_SOURCE.parse({**MIRROR, **given}), counts), counts
+    return LogPolicy(MIRROR_SOURCE.parse({**MIRROR, **given}), counts, counts.record_event), counts
 
 
 def test_a_move_is_a_warning_with_a_count_by_default(caplog: pytest.LogCaptureFixture) -> None:
@@ -43,6 +50,26 @@ def test_a_move_is_a_warning_with_a_count_by_default(caplog: pytest.LogCaptureFi
     assert counts.counted == [("missed-records", 4, "t-0"), ("recreated-topics", 1, "t-0")]
     assert "t-0: 4 offsets from 5 on were deleted before they were read" in caplog.text
     assert "deleted and created again; the old one was read up to offset 5; it continues at offset 0" in caplog.text
+
+
+def test_each_move_is_an_event_of_the_group() -> None:
+    decides, counts = policy()
+    decides.decide(GAP)
+    decides.decide(RECREATED)
+    (gap, of_gap), (recreated, of_recreated) = counts.events
+    assert "4 offsets from 5 on were deleted" in gap
+    assert of_gap == {"topic": "t", "partition": 0, "found": 9, "wanted": 5}
+    assert "deleted and created again" in recreated
+    assert of_recreated["found"] == 0
+
+
+def test_target_that_was_created_again_between_two_runs_is_an_event() -> None:
+    logs, counts = targets("continue", P0)
+    logs.arrived(P0, 0, 3)
+    logs.arrived(P0, 0, 3)  # while it runs the connector notices it
+    ((text, details),) = counts.events
+    assert "after an earlier run" in text
+    assert details == {"topic": "t", "partition": 0}
 
 
 def test_each_kind_of_move_fails_where_its_setting_says_so() -> None:
@@ -74,7 +101,7 @@ def test_offsets_say_which_topic_they_belong_to_and_older_ones_belong_to_any() -
 def targets(setting: str, *copied: TopicPartition) -> tuple[TargetLogs, Counts]:
     counts: Any = Counts()
     values = MIRROR_SOURCE.parse({**MIRROR, "on.topic.recreated": setting})
-    return TargetLogs(values, counts, copied), counts
+    return TargetLogs(values, counts, copied, counts.record_event), counts
 
 
 def test_a_target_that_was_created_again_is_noticed_at_the_first_record_and_later(
@@ -107,3 +134,41 @@ def test_a_target_that_goes_on_is_nothing_to_speak_of() -> None:
     logs.arrived(P0, 20, 1)
     logs.check()
     assert counts.counted == []
+
+
+class TargetTopics:
+    """The ids of the topics at a target, as an admin client answers."""
+
+    def __init__(self) -> None:
+        self.ids = {"a.t": "one", "a.u": "one"}
+        self.failures: list[Exception] = []
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        return {topic: self.ids[topic] for topic in topics if topic in self.ids}
+
+    def raise_error(self, error: Exception) -> None:
+        self.failures.append(error)
+
+
+@pytest.mark.parametrize("setting", ["continue", "fail"])
+def test_connector_notices_a_target_topic_that_was_created_again(setting: str) -> None:
+    clusters = {"source.cluster.bootstrap.servers": "a:1", "target.cluster.bootstrap.servers": "b:1"}
+    config = {**MIRROR, **clusters, "topics": "t,u", "on.topic.recreated": setting}
+    connector, target, events = MirrorSourceConnector(), TargetTopics(), Counts()
+    context: Any = SimpleNamespace(record_event=events.record_event, raise_error=target.raise_error)
+    connector.context, connector._values = context, MIRROR_SOURCE.parse(config)
+    connector._topics = topics = FlowTopics(config, connector._values)
+    topics.close()
+    topics._target = target  # type: ignore[assignment]
+    topics._copied = {"t", "u"}
+    connector._look_at_target()
+    del target.ids["a.t"]
+    connector._look_at_target()
+    assert events.events == []
+    target.ids["a.t"] = "two"
+    connector._look_at_target()
+    connector._look_at_target()
+    ((text, details),) = events.events
+    assert "topic a.t at the target was deleted and created again" in text
+    assert details == {"topic": "a.t"}
+    assert len(target.failures) == (setting == "fail")

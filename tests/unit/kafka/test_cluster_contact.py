@@ -13,13 +13,16 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.engine.task_runner import TaskMeasured
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.errors import RetriableError, TimedOutError
 from spark_connect_rt.kafka import cluster_contact
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.writing import column_producer
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
-from spark_connect_rt.kafka.writing.column_settings import settings_of
+from spark_connect_rt.kafka.writing.column_settings import column_settings, settings_of
+from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.records.pipeline.columns import TOPIC
 from spark_connect_rt.runtime.herder.health import AWAY_MS, Stall, stall_of
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
@@ -53,7 +56,7 @@ def test_a_reader_says_that_no_broker_answers() -> None:
     assert why
 
 
-def test_a_producer_says_that_no_broker_takes_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_says_that_no_broker_takes_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_producer, "CONTACT_EACH_S", 0.05)
 
     def write(said: list[tuple[str, str]]) -> None:
@@ -90,6 +93,19 @@ def test_the_meter_reports_lost_brokers_each_time_and_that_they_are_back_once() 
     assert meter.news(now_s + 32) is None
 
 
+def test_meter_reports_each_event_once_and_no_more_than_twenty_at_a_time() -> None:
+    meter = TaskMeter("reader")
+    meter.news(time.monotonic())
+    for number in range(30):
+        meter.record_event(f"event {number} " + "x" * 1_000, topic="t")
+    news = meter.news(time.monotonic())
+    assert news is not None
+    assert [(text.split(" x")[0], len(text), more) for text, more in news["events"]] == [
+        (f"event {number}", 500, {"topic": "t"}) for number in range(20)
+    ]
+    assert meter.news(time.monotonic()) is None
+
+
 def test_brokers_that_do_not_answer_are_named_within_half_a_minute_and_until_they_do() -> None:
     def measured(away: str, away_ms: int) -> TaskMeasured:
         return TaskMeasured(ConnectorTaskId("c", 0), 1, 1, "reader", {}, {}, away=away, away_ms=away_ms)
@@ -102,3 +118,48 @@ def test_brokers_that_do_not_answer_are_named_within_half_a_minute_and_until_the
     assert AWAY_MS < 30_000
     measures.take(measured("", 0), 3_000)
     assert measures.away() == ()
+
+
+ROWS = pa.record_batch({"value": pa.array([b"1"])}).replace_schema_metadata({TOPIC: "t"})
+
+
+def test_producer_of_librdkafka_says_that_no_broker_takes_its_records() -> None:
+    def write(_: object) -> None:
+        producer = KafkaBatchProducer({"bootstrap.servers": NOWHERE})
+        producer.produce(ROWS)
+        with pytest.raises(TimedOutError):
+            producer.flush(3_000)
+        producer.close()
+
+    said = on_a_task_thread(write)
+    assert said[0][0] == NOWHERE
+    assert "refused" in said[0][1].lower()
+
+
+def test_transactional_producer_of_librdkafka_says_that_no_broker_answers_its_claim() -> None:
+    def claim(_: object) -> None:
+        producer = KafkaTransactionalProducer({"bootstrap.servers": NOWHERE, "transactional.id": "t"})
+        with pytest.raises(TimedOutError):
+            producer.claim(3_000)
+        producer.close()
+
+    said = on_a_task_thread(claim)
+    assert said[0][0] == NOWHERE
+    assert said[0][1]
+
+
+def test_transactional_producer_says_that_no_broker_answers_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_producer, "CONTACT_EACH_S", 0.05)
+
+    def claim(_: object) -> None:
+        properties = {"bootstrap.servers": NOWHERE, "transactional.id": "t", "retry.backoff.ms": "10"}
+        settings = column_settings(properties)
+        assert settings is not None
+        producer = ColumnTransactionalProducer(settings)
+        with pytest.raises(TimedOutError):
+            producer.claim(1_000)
+        producer.close()
+
+    said = on_a_task_thread(claim)
+    assert said[0][0] == NOWHERE
+    assert said[0][1]

@@ -18,6 +18,7 @@ from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSe
 from spark_connect_rt.records.pipeline.errant_records import (
     JAVA_SINK_TASK,
     FailedRecord,
+    RefusedRecord,
     Stage,
     error_message,
     error_name,
@@ -182,3 +183,38 @@ def test_unconverted_value_is_stored_as_json_or_text(value: Any, schema: Any, st
     row = letters().of_source(errant(record), converters())
     assert row is not None
     assert (row[3], dict(row[4] or [])["__connect.errors.value.encoding"]) == (stored, encoding)
+
+
+def header_texts(row: Any) -> dict[str, str]:
+    return {name.rpartition(".errors.")[2]: (value or b"").decode() for name, value in row[4] or ()}
+
+
+def test_letter_of_a_small_refused_record_is_the_record() -> None:
+    refused = RefusedRecord.of(DataError("no key"), ("out", None), (None, b"v"), [("mine", b"1")], 5)
+    assert letters(headers="false").of_refused(refused) == ("dlq", None, None, b"v", [("mine", b"1")], 5)
+    found = header_texts(letters().of_refused(refused))
+    assert (found["topic"], found["partition"], found["stage"], found["mine"]) == ("out", "-1", "KAFKA_PRODUCE", "1")
+    assert "value.encoding" not in found
+
+
+def test_letter_of_a_large_refused_record_refers_to_it() -> None:
+    refused = RefusedRecord.of(DataError("too large"), ("out", 3), (b"k", b"x" * 2_000_000))
+    letter = letters(headers="false").of_refused(refused)
+    assert (letter[2], letter[3]) == (b"k", b"x" * 1024)
+    found = header_texts(letter)
+    assert (found["topic"], found["partition"]) == ("out", "3")
+    assert (found["record.size"], found["value.encoding"]) == ("2000001", "truncated")
+
+
+def test_letter_that_the_queue_refuses_is_cut_if_it_has_context_headers() -> None:
+    written = letters().of_sink(errant())
+    assert written is not None
+    refused = RefusedRecord.of(DataError("too large"), ("dlq", 0), (b"k", b"x" * 70_000), written[4] or ())
+    letter = letters().of_refused_letter(refused)
+    assert letter is not None
+    found = header_texts(letter)
+    assert (found["topic"], found["offset"], letter[3]) == ("in", "41", b"x" * 1024)
+    assert found["value.encoding"] == "truncated"
+    assert letters(headers="false").of_refused_letter(refused) is None
+    small = RefusedRecord.of(DataError("no key"), ("dlq", 0), (None, b"v"), written[4] or ())
+    assert letters().of_refused_letter(small) is None  # it would be refused again

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,8 +55,17 @@ def test_few_losses_that_are_far_apart_make_no_one_guilty() -> None:
     assert not any(loss.guilty for loss in losses(0, 150_000, 300_000))
 
 
-def test_a_task_that_is_hosted_for_more_than_a_minute_each_time_is_not_guilty() -> None:
-    assert not any(loss.guilty for loss in losses(*range(0, 3_600_000, 90_000), hosted_ms=61_000))
+def test_task_that_lives_for_minutes_each_time_is_guilty_at_its_tenth_loss() -> None:
+    judged = losses(*range(0, 900_000, 90_000), hosted_ms=61_000)
+    assert [judgement.guilty for judgement in judged] == [False] * 9 + [True]
+    record = judged[-1].record
+    assert "the 10. time in a row in 810 s" in verdict_text(A, "slot 4", record, 810_000, "died")
+    moved = replace(record.progressed(), lost_at_ms=())
+    assert not judge_loss(moved, 900_000, 61_000, (), LIMITS).guilty
+
+
+def test_task_that_lives_for_ten_minutes_each_time_is_not_guilty() -> None:
+    assert not any(loss.guilty for loss in losses(*range(0, 36_000_000, 700_000), hosted_ms=601_000))
 
 
 def test_progress_starts_the_count_again() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from functools import partial
 
+import pytest
+
 from spark_connect_rt.base.concurrency import AT_ONCE, MACHINE_THREADS, ElasticPool
 
 LIMIT_S = 20.0
@@ -78,6 +80,35 @@ def test_hundreds_of_calls_at_once_take_few_threads_also_beside_some_that_hang()
     hung.set()
     assert sorted(ran) == list(range(500))
     assert len(threads) < 250
+
+
+def test_calls_that_hang_do_not_use_up_a_limited_pool(caplog: pytest.LogCaptureFixture) -> None:
+    pool, hung, ran = ElasticPool(MACHINE_THREADS, at_most=4, stuck_after_ms=50), threading.Event(), threading.Event()
+    for number in range(12):
+        pool.start(f"hung-{number}", lambda: _wait(hung))
+    pool.start("other", ran.set)
+    assert ran.wait(LIMIT_S)
+    assert "hung-0, hung-1" in caplog.text
+    hung.set()
+
+
+def test_calls_that_return_never_exceed_the_limit_of_a_pool() -> None:
+    pool, together, most = ElasticPool(MACHINE_THREADS, at_most=4, stuck_after_ms=30), [0], [0]
+    lock, done = threading.Lock(), threading.Semaphore(0)
+
+    def call() -> None:
+        with lock:
+            together[0] += 1
+            most[0] = max(most[0], together[0])
+        threading.Event().wait(0.01)
+        with lock:
+            together[0] -= 1
+        done.release()
+
+    for number in range(100):
+        pool.start(f"call-{number}", call)
+    assert all(done.acquire(timeout=LIMIT_S) for _ in range(100))
+    assert most[0] <= 4
 
 
 def _wait(event: threading.Event) -> None:

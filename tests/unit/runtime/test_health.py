@@ -68,3 +68,23 @@ def test_a_worker_whose_tasks_wait_for_executors_says_so_and_may_still_be_asked(
     assert status.progress.reason == "it waits for an executor"
     worker.runner._on_event(TaskWaiting(task, run, 0))
     cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
+
+
+def test_reason_why_no_process_can_be_opened_is_in_the_status_and_an_event(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker("w")
+    create(cluster, "a", source(records=5))
+    cluster.until(lambda: worker.running_tasks() == {"a-0"})
+    task = ConnectorTaskId("a", 0)
+    run = worker.herder._loop.worker._tasks[task].launch.run
+    worker.runner._on_event(TaskWaiting(task, run, 3_000, "no process can be opened: No space left", is_late=False))
+    reason = "it waits for an executor, because no process can be opened: No space left"
+
+    def shown() -> str | None:
+        progress = worker.herder.views.connector_status("a").tasks[0].progress
+        return progress and progress.reason
+
+    cluster.until(lambda: shown() == reason)
+    assert any(reason in event.summary and event.task == 0 for event in worker.events.events())
+    assert statuses(worker)[:3] == (200, 200, 200)  # it is not late yet
+    worker.runner._on_event(TaskWaiting(task, run, 0))
+    cluster.until(lambda: shown() is None)

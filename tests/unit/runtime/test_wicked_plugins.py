@@ -1,6 +1,8 @@
-"""Every call into a plug-in raises what a program may raise, or answers nonsense: the worker shrugs.
+"""Every call into a plug-in raises what a program may raise, answers nonsense, or hangs: the worker shrugs.
 
 The connector or task of it fails with a trace that shows it, its neighbours run on, and no thread is left behind.
+``./test.sh stress`` tries all calls that hang and prints a table. Calls that kill their process are in
+``tests/integration/spark/test_killing_plugins.py``.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, DeleteConnector
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
+from tests.support.outcome_table import STRESS, OutcomeTable, name_of_fault
 from tests.unit.runtime.cluster_stories import source
 
 WRONG: dict[str, Any] = {}  # call -> what it raises, or answers
@@ -30,12 +33,20 @@ WRONG: dict[str, Any] = {}  # call -> what it raises, or answers
 LATER: dict[str, Any] = {}  # the same, once the connector starts: validation makes these plug-ins, too
 
 ERRORS = [ValueError("wicked"), SystemExit("wicked"), KeyboardInterrupt("wicked"), GeneratorExit("wicked")]
-NONSENSE = object()
+NONSENSE, HANG = object(), object()
+FAULTS = {id(NONSENSE): "nonsense", id(HANG): "hangs"}
+LIMIT_S = 60.0
+TABLE = OutcomeTable("plug-in calls: what became of the connector, while its neighbours ran on")
+entered, released = threading.Event(), threading.Event()  # of a call that hangs
 
 
 def at(call: str, answer: Any = None) -> Any:
     """Raise what is ordered, return what is ordered, else ``answer``."""
     wrong = WRONG.get(call)
+    if wrong is HANG:
+        entered.set()
+        released.wait(LIMIT_S)
+        return answer
     if isinstance(wrong, BaseException):
         raise wrong
     return answer if wrong is None else wrong
@@ -169,7 +180,7 @@ PLUGINS = {
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[InProcessCluster]:
+def cluster(pytestconfig: pytest.Config) -> Iterator[InProcessCluster]:
     """One worker for all of this, as it has to survive it, with a neighbour that runs all the time."""
     faults.clear()
     delivered.clear()
@@ -183,6 +194,7 @@ def cluster() -> Iterator[InProcessCluster]:
         LATER.clear()
         # A thread that has nothing to do is kept for a moment, under its last name.
         running.until(lambda: not [thread.name for thread in threading.enumerate() if "bad" in thread.name])
+    TABLE.print(pytestconfig)
 
 
 RUNNING_NEIGHBOUR = {"neighbour": "RUNNING", "neighbour-0": "RUNNING"}
@@ -254,6 +266,7 @@ def test_plugin_call_that_fails_or_answers_wrongly_fails_only_its_connector(
     try:
         cluster.on_leader(lambda herder: herder.submit(CreateConnector("bad", dict(config))))
         cluster.until(lambda: outcome_of(cluster) == outcome)
+        TABLE.note(row_of(call, config), name_of_fault(wrong, FAULTS), outcome)
         assert cluster.states("neighbour") == RUNNING_NEIGHBOUR
         if outcome != RUNS:
             assert "wicked" in traces(cluster) or wrong is NONSENSE
@@ -263,6 +276,47 @@ def test_plugin_call_that_fails_or_answers_wrongly_fails_only_its_connector(
     assert cluster.states("neighbour") == RUNNING_NEIGHBOUR
     (worker,) = cluster.workers.values()
     assert worker.supervisor.troubles() == ""
+
+
+HANGING = [(call, config) for call, config, *_ in CALLS if STRESS or call in ("connector.start", "poll", "put")]
+
+
+@pytest.mark.parametrize(("call", "config"), HANGING, ids=[f"{call}: hangs" for call, _ in HANGING])
+def test_plugin_call_that_hangs_holds_up_no_other(
+    cluster: InProcessCluster, call: str, config: Mapping[str, str]
+) -> None:
+    WRONG.clear()
+    LATER.clear()
+    entered.clear()
+    released.clear()
+    cluster.write("w", ["x"])
+    (LATER if call.partition(".")[0] in VALIDATED else WRONG)[call] = HANG
+    leader, at_end = cluster.leader(), call.endswith(("stop", "close"))
+    try:
+        leader.submit(CreateConnector("bad", dict(config)))
+        if at_end:  # these are called when the connector ends
+            cluster.until(lambda: outcome_of(cluster) == RUNS)
+            cluster.write("w", ["y"])
+            leader.submit(DeleteConnector("bad"))
+        assert entered.wait(LIMIT_S)
+        cluster.on_leader(lambda herder: herder.submit(CreateConnector("other", source(records=1))))
+        cluster.until(lambda: cluster.states("other") == {"other": "RUNNING", "other-0": "RUNNING"})
+        cluster.on_leader(lambda herder: herder.submit(DeleteConnector("other")))
+        assert cluster.states("neighbour") == RUNNING_NEIGHBOUR
+        TABLE.note(row_of(call, config), "hangs", outcome_of(cluster) or ("being deleted" if at_end else "starting"))
+    finally:
+        if not at_end:
+            leader.submit(DeleteConnector("bad"))
+        released.set()
+        cluster.until(lambda: cluster.states("bad") == {})
+        WRONG.clear()
+    (worker,) = cluster.workers.values()
+    assert worker.supervisor.troubles() == ""
+
+
+def row_of(call: str, config: Mapping[str, str]) -> str:
+    """Return the name of a row of the table."""
+    return f"{call} of {config['connector.class'].removeprefix('Wicked').lower()}"
 
 
 def outcome_of(cluster: InProcessCluster) -> str:

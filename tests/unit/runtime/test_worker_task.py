@@ -17,6 +17,7 @@ from spark_connect_rt.engine.task_runner import (
     TaskFailed,
     TaskKind,
     TaskLaunch,
+    TaskMeasured,
     TaskPaused,
     TaskRunning,
 )
@@ -46,6 +47,7 @@ class Calls:
     offsets: list[Any] = field(default_factory=list)
     written: list[Callable[[Exception | None], None]] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
     durable_at_once: bool = True
     refuse: Exception | None = None
 
@@ -97,6 +99,7 @@ def make(calls: Calls, kind: TaskKind = TaskKind.SOURCE) -> WorkerTask:
         put_offsets=calls.put_offsets,
         put_topic=lambda task, topic: calls.topics.append(topic),
         changed=lambda what: None,
+        record_event=lambda kind, summary, **more: calls.events.append((kind, summary, more)),
         standing_changed=lambda: None,
         stop_limit_ms=500,
     )
@@ -122,6 +125,17 @@ def test_a_run_is_reported_running_paused_and_unassigned() -> None:
     assert calls.statuses == [State.RUNNING, State.PAUSED, State.UNASSIGNED]
     assert [type(command) for command in calls.told] == [Start, Pause, Stop]
     assert task.actual().life is Life.STOPPED
+
+
+def test_report_of_a_task_is_an_event_under_its_name() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    events = (("t-0: 4 offsets were deleted", {"topic": "t"}),)
+    task.on_event(TaskMeasured(TASK, 7, 1, "reader", {}, {}, events=events))
+    assert calls.events == [
+        ("report", "t-0: 4 offsets were deleted", {"connector": "a", "task": 0, "details": {"topic": "t"}})
+    ]
 
 
 def test_a_durable_batch_is_counted_and_its_offsets_written() -> None:

@@ -96,6 +96,27 @@ def test_expected_task_is_announced_to_its_slot_and_is_not_a_task(story: Story) 
     assert [event for event in story.events if event.task == EXPECTED.task] == []
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        "the reader process died: ExecutorLostFailure (executor 1 exited unrelated to the running tasks)",
+        "Executor decommission: spot instance reclaimed",
+    ],
+)
+def test_tasks_of_lost_machines_stay_together(error: str) -> None:
+    slices, events = Slices(), list[TaskEvent]()
+    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, losses=LossLimits(backoff_ms=1)))
+    engine.open(events.append, lambda task, partitions: [])
+    for name in ("a", "b"):
+        engine.do(Start(sink_launch(name)))
+    for number in range(4):
+        wait_until(lambda number=number: len(slices.all) == number + 1 and slices.all[number].ops() == ["start"] * 2)  # type: ignore[misc]
+        slices.on_event(SliceGone(number + 1, error))
+    wait_until(lambda: len(slices.all) == 5 and slices.all[4].ops() == ["start"] * 2)
+    assert events == []
+    engine.close(10)
+
+
 def test_a_suspect_that_gets_no_core_shares_a_slot_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     class Short(Slice):
         """The fourth slot gets no core."""
@@ -190,4 +211,10 @@ def test_task_that_fits_an_open_slot_does_not_wait_for_a_failing_slot(
     engine.do(Start(sink_launch("b")))
     wait_until(lambda: slices.all[0].ops() == ["start"] * 2)
     assert events == []  # and the other waits
+    monkeypatch.setattr("spark_connect_rt.engine.driver.reports.WHY_PATIENCE_MS", 1)
+    wait_until(lambda: bool(events))
+    (waiting,) = events
+    assert isinstance(waiting, TaskWaiting)
+    assert (waiting.task, waiting.is_late) == (alone.task, False)
+    assert waiting.why == "no process can be opened: [Errno 28] No space left on device"
     engine.close(10)

@@ -47,7 +47,7 @@ class Halved(SinkTask):
         Halved.reporters.append(self.context.errant_record_reporter())
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        if any(record.value == "bad" for record in records):
+        if any(record.value == "bad" or len(record.value) > 70_000 for record in records):
             raise Halved.raises()
         Halved.taken += [record.value for record in records]
 
@@ -96,10 +96,12 @@ class _Clients(MemoryExecutorClients):
 class Lane:
     """A lane and what it reported."""
 
-    def __init__(self, clients: _Clients, **settings: str) -> None:
+    def __init__(self, clients: MemoryExecutorClients, **settings: str) -> None:
         self.reports: list[Mapping[str, Any]] = []
         errors = {f"errors.{name.replace('_', '.')}": value for name, value in settings.items()}
         connector = {("connectrt." if "put" in name else "") + name: value for name, value in errors.items()}
+        if "errors.headers" in connector:
+            connector["errors.deadletterqueue.context.headers.enable"] = connector.pop("errors.headers")
         if "errors.dlq" in connector:
             connector["errors.deadletterqueue.topic.name"] = connector.pop("errors.dlq")
             connector.setdefault("errors.deadletterqueue.topic.replication.factor", "1")
@@ -154,6 +156,17 @@ def test_a_dead_letter_that_is_refused_fails_the_task_and_nothing_is_committed()
     assert "dead letter queue dead does not take a record: too large" in lane.failure()
     lane.end()
     assert lane.committed() == []
+
+
+def test_dead_letter_that_is_too_large_for_its_queue_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    clients = MemoryExecutorClients(find_plugin=load_class)
+    clients.topics.fail_produce = lambda row: DataError("too large") if len(row["value"] or b"") > 70_000 else None
+    lane = Lane(clients, tolerance="all", dlq="dead", headers="true").run("a", "x" * 80_000, "b")
+    wait_until(lambda: bool(lane.committed()))
+    assert (lane.committed(), Halved.taken) == ([3], ["a", "b"])
+    assert clients.topics.values("dead") == [b"x" * 1024]
+    assert "1 letters are too large and are cut" in caplog.text
+    lane.end()
 
 
 def test_good_records_are_delivered_without_a_reporter() -> None:

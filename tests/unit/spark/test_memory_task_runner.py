@@ -363,6 +363,34 @@ def test_a_record_that_kafka_refuses_is_skipped_where_errors_are_tolerated(
     worker.runner.close(2_000)
 
 
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "two processes"])
+def test_record_that_kafka_refuses_becomes_a_dead_letter(tmp_path: Path, fused: bool) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    worker.fused = fused
+    error = DataError("producing to numbers-0: Broker: Broker failed to validate record (INVALID_RECORD)")
+    worker.topics.fail_produce = lambda row: error if (row["topic"], row["value"]) == ("numbers", b"a-2") else None
+    launch = worker.start("a", "CommittedSource", count="6", per_poll="6", tolerance="all", dlq="dead")
+    worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 6)
+    assert worker.sent("a") == [0, 1, 3, 4, 5]
+    assert "committed a-2 nowhere" in worker.notes("a")
+    assert worker.end(launch).records == 5
+    (letter,) = [row for tp, rows in worker.topics.partitions.items() if tp.topic == "dead" for row in rows]
+    headers = {header["key"].rpartition(".errors.")[2]: header["value"] for header in letter["headers"]}
+    assert letter["value"] == b"a-2"
+    assert (headers["stage"], headers["topic"], headers["connector.name"]) == (b"KAFKA_PRODUCE", b"numbers", b"a")
+    assert not worker.of(launch, TaskFailed)
+    worker.runner.close(2_000)
+
+
+def test_dead_letter_queue_that_refuses_a_refused_record_fails_the_task(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    worker.topics.fail_produce = lambda row: DataError("too large") if row["value"] == b"a-2" else None
+    launch = worker.start("a", count="6", per_poll="6", tolerance="all", dlq="dead")
+    assert "dead letter queue dead does not take a record" in failure(worker, launch)
+    assert not worker.of(launch, BatchDurable)
+    worker.runner.close(2_000)
+
+
 @pytest.mark.parametrize(
     ("tolerance", "error"),
     [("none", DataError("too large")), ("all", ConnectError("not authorized"))],

@@ -12,6 +12,7 @@ import pytest
 from spark_connect_rt.engine.driver.control_channel import SlotConnection
 from spark_connect_rt.engine.driver.slice_runner import SparkSliceLauncher, SparkSlotJob
 from spark_connect_rt.engine.driver.slot_jobs import SliceConnected, SliceEvent, SliceGone
+from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 
 class Launcher:
@@ -22,7 +23,10 @@ class Launcher:
         self.on_event = self.events.append
         self.refused: list[SlotConnection] = []
         self.cancelling = ThreadPoolExecutor(1)
-        self.session = SimpleNamespace(ready=lambda: True)
+        self.cancelled: list[str] = []
+        context = SimpleNamespace(sparkContext=SimpleNamespace(cancelJobGroup=self.cancelled.append))
+        self.session = SimpleNamespace(ready=lambda: True, get=lambda: context)
+        self.loss_grace_s = 0.0
 
     def channel(self) -> SimpleNamespace:
         return SimpleNamespace(cut=lambda half: None, forget=lambda slice_id: None)
@@ -63,6 +67,30 @@ def test_a_slice_is_gone_only_when_the_first_attempts_halves_are_dead(slice_: Sp
     for connection in first:
         slice_.on_dead(connection)
     assert launcher.events[-1] == SliceGone(1, "Spark started a second reader: is spark.speculation on?")
+
+
+LOST = "ExecutorLostFailure (executor 1 exited unrelated to the running tasks) Reason: worker lost"
+
+
+def test_spark_has_time_to_say_why_a_process_of_a_cluster_is_gone(slice_: SparkSlotJob, launcher: Launcher) -> None:
+    launcher.loss_grace_s = 30.0
+    for connection in [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]:
+        slice_.on_dead(connection)
+    assert launcher.cancelled == []
+    slice_._on_job_done(LOST)
+    assert launcher.events[-1] == SliceGone(1, f"the reader process died: {LOST}")
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 0.05])
+def test_job_of_a_lost_slice_is_cancelled_after_the_grace(
+    slice_: SparkSlotJob, launcher: Launcher, grace_s: float
+) -> None:
+    launcher.loss_grace_s = grace_s
+    for connection in [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]:
+        slice_.on_dead(connection)
+    wait_until(lambda: len(launcher.cancelled) == 1)
+    slice_._on_job_done("Job 1 cancelled part of cancelled job group")
+    assert launcher.events[-1] == SliceGone(1, "the reader process died")
 
 
 def test_a_slice_without_a_thread_is_one_that_could_not_be_opened(
