@@ -170,7 +170,9 @@ def _group_of(field: FormField, definition: Mapping[str, Any]) -> str:
     if field.name in _RANKS:
         return FIRST
     if own and not field.name.startswith(("transforms.", "predicates.", "topic.creation.")):
-        return FIRST if definition.get("required") or field.importance == "HIGH" else str(definition.get("group") or OWN)
+        return (
+            FIRST if definition.get("required") or field.importance == "HIGH" else str(definition.get("group") or OWN)
+        )
     return str(definition.get("group") or OWN)
 
 

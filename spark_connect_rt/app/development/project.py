@@ -66,12 +66,12 @@ class Project:
         return tuple(dict.fromkeys(found))
 
     def load(self) -> LoadedConnector:
-        """Read the connector file and import the class that it names.
+        """Read the connector file and import the class that it names. A connector without a name has the file's.
 
         Raises BadConfigError: the file, or its ``connector.class``. NotFoundError: no such class, or it cannot be
         imported; the cause is what its module raised.
         """
-        document = read_one(str(self.file))
+        document = read_one(str(self.file), self.file.stem)
         for folder in reversed(self.folders):
             if str(folder) not in sys.path:
                 sys.path.insert(0, str(folder))

@@ -292,6 +292,16 @@ def test_topics_that_a_worker_refuses_are_refused(source: Path, topics: dict[str
     assert "Traceback" not in out
 
 
+def test_a_connector_without_a_name_has_the_name_of_its_file(source: Path) -> None:
+    (source / "app.log").write_text("a\n")
+    (source / "connector.json").write_text(
+        json.dumps({"connector.class": "FileStreamSource", "file": str(source / "app.log"), "topic": "log"})
+    )
+    code, out = developed(source, once=True)
+    assert code == 0, out
+    assert out.startswith("connector: FileStreamSourceConnector, no broker")
+
+
 def test_a_java_connector_is_refused_with_what_to_use(source: Path) -> None:
     name = "io.debezium.connector.postgresql.PostgresConnector"
     (source / "connector.json").write_text(json.dumps({"name": "pg", "config": {"connector.class": name}}))
