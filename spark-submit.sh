@@ -90,7 +90,7 @@ if [ "${1:-}" = "--environment" ]; then
   exit 0
 fi
 [ $# -gt 0 ] || { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
-make_environment "$here/requirements.lock" --for "$1"
+make_environment "$here/requirements.lock" --folder "$PWD" -- "$@"
 make_archive_later
 if [ "$1" = "--mirror" ]; then
   shift

@@ -227,3 +227,14 @@ def as_error(raised: BaseException) -> Exception:
     if isinstance(raised, ConnectError) or (isinstance(raised, Exception) and not means_more):
         return raised
     return ConnectError(f"plug-in code raised {type(raised).__name__}: {raised}".rstrip(": "))
+
+
+_UNSPECIFIED = "CRT-1000"
+
+
+def explained_at(code: str) -> str:
+    """Return where the docs explain an error code, such as ``reference/errors.md#crt-1040``. Empty: nowhere.
+
+    The path is relative to the docs' first page, because they have no fixed address.
+    """
+    return f"reference/errors.md#{code.lower()}" if code and code != _UNSPECIFIED else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ from spark_connect_rt.runtime.group_events import KINDS
 from spark_connect_rt.runtime.metric_names import METRICS
 from tools.columns_page import columns_page
 from tools.command_reference import command_line
+from tools.connector_pages import connector_page
 
 FOLDER = Path("docs/reference")
+CONNECTORS = "connectors"
 _MADE_BY = "<!-- Made by `python -m tools.reference_docs`; change the declaration, not this page. -->"
 _WORDS_OF_CHECKS: dict[Any, str] = {
     validators.anything: "",
@@ -146,8 +149,9 @@ def connector_settings() -> str:
     """Return the page of the settings of connectors: common ones first, then those of each bundled connector."""
     common, ours, health = connector_config.COMMON, own_settings.CONNECTOR, health_config.HEALTH
     parts = [
-        f"# Connector settings\n\n{_MADE_BY}\n\n"
-        "The settings that every connector has, then those of each bundled connector.\n",
+        f"# Connectors and their settings\n\n{_MADE_BY}\n\n"
+        "The bundled connectors, each with a page of its example, offsets and settings, and the settings that every\n"
+        "connector has.\n",
         f"## Bundled connectors\n\n{_connectors_table()}",
         f"## Every connector\n\n{settings_table(common)}",
         f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common + ours + health))}",
@@ -156,7 +160,7 @@ def connector_settings() -> str:
         f"## Failed and motionless work (only here, not in Java)\n\n{settings_table(health)}",
         "## Names by prefix\n\n" + _prefix_table(_CONNECTOR_PREFIXES),
     ]
-    return "\n".join([*parts, *_bundled_connectors()])
+    return "\n".join(parts)
 
 
 def transformations() -> str:
@@ -272,35 +276,10 @@ def cli() -> str:
     return f"# Command line\n\n{_MADE_BY}\n\n{command_line()}"
 
 
-PAGES: dict[str, Callable[[], str]] = {
-    "worker_settings.md": worker_settings,
-    "standalone_settings.md": standalone_settings,
-    "connector_settings.md": connector_settings,
-    "mirror_maker_settings.md": mirror_maker_settings,
-    "exit_codes.md": exit_codes,
-    "metrics.md": metrics,
-    "events.md": events,
-    "cli.md": cli,
-    "transformations.md": transformations,
-    "columns.md": lambda: columns_page(_MADE_BY),
-}
-
-
-def write_pages(folder: Path = FOLDER) -> None:
-    """Write every page into ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, render in PAGES.items():
-        (folder / name).write_text(render(), encoding="utf-8")
-
-
-def _bundled_connectors() -> list[str]:
-    plugins = bundled_plugins()
-    parts = []
-    for plugin in listed_connectors():
-        keys = plugins.class_of(plugin.java_class)().config_def()
-        title = f"## {_short(plugin)} ({plugin.type})"
-        parts.append(f"{title}\n\n{_cell(plugin.description)}\n\n{settings_table(keys)}")
-    return parts
+def _page_of(plugin: PluginDesc) -> str:
+    keys = bundled_plugins().class_of(plugin.java_class)().config_def()
+    description = _cell(plugin.description)
+    return connector_page(name_of(plugin), plugin.type, description, plugin.java_class, _MADE_BY, settings_table(keys))
 
 
 def listed_connectors() -> list[PluginDesc]:
@@ -310,11 +289,15 @@ def listed_connectors() -> list[PluginDesc]:
 
 def _connectors_table() -> str:
     rows = [
-        f"| [`{_short(plugin).removesuffix('Connector')}`](#{_short(plugin).lower()}-{plugin.type}) | {plugin.type} "
-        f"| {_cell(plugin.description)} |"
+        f"| [`{name_of(plugin)}`]({CONNECTORS}/{name_of(plugin)}.md) | {plugin.type} | {_cell(plugin.description)} |"
         for plugin in listed_connectors()
     ]
     return "\n".join(["| Connector | Kind | What it does |", "|---|---|---|", *rows]) + "\n"
+
+
+def name_of(plugin: PluginDesc) -> str:
+    """Return the name of a bundled connector as its page and ``connector.class`` have it, such as ``SqlSink``."""
+    return _short(plugin).removesuffix("Connector")
 
 
 def _short(plugin: PluginDesc) -> str:
@@ -356,6 +339,28 @@ def _cell(text: str) -> str:
     return (
         text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ").replace("] [", "] &#91;")
     )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "worker_settings.md": worker_settings,
+    "standalone_settings.md": standalone_settings,
+    "connector_settings.md": connector_settings,
+    "mirror_maker_settings.md": mirror_maker_settings,
+    "exit_codes.md": exit_codes,
+    "metrics.md": metrics,
+    "events.md": events,
+    "cli.md": cli,
+    "transformations.md": transformations,
+    "columns.md": lambda: columns_page(_MADE_BY),
+}
+PAGES |= {f"{CONNECTORS}/{name_of(plugin)}.md": partial(_page_of, plugin) for plugin in listed_connectors()}
+
+
+def write_pages(folder: Path = FOLDER) -> None:
+    """Write every page into ``folder``."""
+    (folder / CONNECTORS).mkdir(parents=True, exist_ok=True)
+    for name, render in PAGES.items():
+        (folder / name).write_text(render(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -226,12 +226,15 @@ class SourceTask(Task):
         """Read nothing more, wait about 100 ms for what is under way, and return what is acknowledged."""
         return ()
 
-    def has_more(self) -> bool:
-        """Tell whether there is more, though a poll brought nothing: asked by a read that ends when nothing is left.
+    def has_more(self) -> bool | None:
+        """Return whether more records come although a poll returned none.
 
-        Default False. For tasks whose records may be on their way to them while ``poll`` returns.
+        True: some are on their way, so a read that ends when nothing is left continues. False: nothing comes by itself,
+        because the source has a bounded set of records or a run is over. Such a read ends, and a preview ends at once.
+        None, the default: the task does not know. A read ends, and a preview waits some seconds for further records.
+        Called after an empty poll, on the task's thread.
         """
-        return False
+        return None
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
         """These records are acknowledged and lie at these offsets: for each partition in the order they were returned.

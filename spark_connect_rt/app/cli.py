@@ -19,7 +19,7 @@ from spark_connect_rt.app.settings_file import read_settings
 from spark_connect_rt.cli.context_commands import add_context_words
 from spark_connect_rt.cli.logger_commands import add_logger_commands
 from spark_connect_rt.cli.reading_options import add_reading_words
-from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
+from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError, explained_at
 from spark_connect_rt.operations.connectors.change_commands import add_changing_words
 from spark_connect_rt.operations.connectors.inspect_commands import add_describe_command
 from spark_connect_rt.operations.connectors.offset_commands import FileReset, add_offset_words
@@ -221,6 +221,8 @@ def _complain(error: ConnectError, exit_code: int) -> SystemExit:
     if isinstance(error, BadConfigError):
         lines = [f"{error.code}: the configuration is invalid:"]
         lines += [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
+    if where := explained_at(error.code):
+        lines.append(f"see {where}")
     sys.stderr.write("connectrt: " + "\n".join(lines) + "\n")
     return SystemExit(exit_code)
 

@@ -44,9 +44,10 @@ class Document:
     state: str | None = None
 
 
-def documents_of(text: str, source: str) -> list[Document]:
+def documents_of(text: str, source: str, default_name: str = "") -> list[Document]:
     """Return the connectors of one file; ``source`` is its name and says by its end what it holds.
 
+    ``default_name``: of a configuration with a class and without a name. Empty: such a configuration is refused.
     Raises BadConfigError: it cannot be read, or what it holds is no connector.
     """
     if len(text) > MOST_BYTES:
@@ -54,7 +55,7 @@ def documents_of(text: str, source: str) -> list[Document]:
     try:
         values = _values(text, source.lower())
         whole = [document for value in values for document in _flattened(value)]
-        found = [_document(document, source) for document in whole if not _kind_elsewhere(document)]
+        found = [_document(document, source, default_name) for document in whole if not _kind_elsewhere(document)]
     except BadConfigError as error:
         raise BadConfigError({f"{source} {place}": why for place, why in error.problems.items()}) from error
     except (ValueError, RecursionError) as error:
@@ -169,19 +170,19 @@ def _kind_elsewhere(value: Any) -> str:
     return "the settings of a worker" if "bootstrap.servers" in value and "name" not in value else ""
 
 
-def _document(value: Any, source: str) -> Document:
+def _document(value: Any, source: str, default_name: str) -> Document:
     if not isinstance(value, dict):
         raise ValueError(f"expected a connector, not {type(value).__name__}")
     if value.get("kind") == "KafkaConnector":
         return _of_strimzi(value, source)
     if isinstance(value.get("config"), dict):
-        name = value.get("name") or value["config"].get("name")
+        name = value.get("name") or value["config"].get("name") or default_name
         offsets = value.get("initial_offsets")
         if offsets is not None and not isinstance(offsets, list):
             raise ValueError("initial_offsets must be a list")
         state = value.get("initial_state")
         return _made(name, value["config"], source, initial_state=_upper(state), initial_offsets=offsets)
-    return _made(value.get("name"), value, source)
+    return _made(value.get("name") or (default_name if "connector.class" in value else None), value, source)
 
 
 def _of_strimzi(value: Mapping[str, Any], source: str) -> Document:
@@ -238,9 +239,9 @@ def read_documents(names: Sequence[str]) -> list[Document]:
     return without_twins(documents)
 
 
-def read_one(name: str) -> Document:
-    """Return the only connector of a file. Raises BadConfigError."""
-    documents = read_documents([name])
+def read_one(name: str, default_name: str = "") -> Document:
+    """Return the only connector of a file. Raises BadConfigError. ``default_name`` as of ``documents_of``."""
+    documents = [document for path, text in _texts(name) for document in documents_of(text, path, default_name)]
     if len(documents) != 1:
         raise BadConfigError({name: [f"contains {len(documents)} connectors, but must contain one"]})
     return documents[0]

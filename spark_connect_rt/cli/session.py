@@ -25,6 +25,7 @@ from spark_connect_rt.errors import (
     NotFoundError,
     TimedOutError,
     UnreachableError,
+    explained_at,
 )
 from spark_connect_rt.rest.client.refusals import ConflictError, NotServedError, RefusedError, UnknownNameError
 
@@ -165,6 +166,8 @@ def run(session: Session, act: Callable[[Session], int | None]) -> int:
         session.terminal.note(f"connectrt: {first}")
         for line in more:
             session.terminal.note(line)
+        if where := explained_at(error.code):
+            session.terminal.note(f"see {where}")
         return exit_code_of(error)
     except (KeyError, TypeError, AttributeError) as error:
         if session.around.environment.get("CONNECTRT_TRACE"):

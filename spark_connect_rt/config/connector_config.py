@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type, parse_value
@@ -19,6 +19,7 @@ from spark_connect_rt.config.validators import (
     unique,
 )
 from spark_connect_rt.config.worker_config import PLUGIN_VERSION
+from spark_connect_rt.errors import BadConfigError
 
 # How a connector treats errant records: ``errors.*``. Source: KIP-298; Java ``ConnectorConfig``.
 
@@ -157,6 +158,24 @@ OF_SINKS = ConfigDef(
         ),
     ]
 )
+
+
+def topics_that_are_read(config: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Return whether a sink with these settings reads a topic, as a function of its name.
+
+    Raises BadConfigError: neither or both of ``topics`` and ``topics.regex`` are set, or the pattern is invalid.
+    """
+    topics = frozenset(topic for topic in parse_value(Type.LIST, config.get("topics") or "") if topic)
+    text = str(config.get("topics.regex") or "").strip()
+    problems = sink_problems({name: config.get(name) for name in ("topics", "topics.regex")})
+    if not topics and text and (why := java_regex(text)):
+        problems = {"topics.regex": [why]}
+    if problems:
+        raise BadConfigError(problems)
+    if topics:
+        return topics.__contains__
+    pattern = java_pattern(text)
+    return lambda topic: pattern.fullmatch(topic) is not None
 
 
 def sink_problems(config: Mapping[str, Any], worker_group: str | None = None) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.base.json_text import decode_json, encode_finite_json
+from spark_connect_rt.errors import explained_at
 
 # Asks the worker's own REST API in this process: no socket, the same checks.
 #
@@ -165,6 +166,11 @@ class ApiError(Exception):
         self.status, self.message, self.body, self.challenge = status, message, body, challenge
         self.code, self.hint = str(known.get("code") or ""), str(known.get("hint") or "")
         self.problems: Mapping[str, Sequence[str]] = known.get("problems") or {}
+
+    @property
+    def explained_at(self) -> str:
+        """Where the docs explain the code, relative to their first page; empty: nowhere."""
+        return explained_at(self.code)
 
     @property
     def unserved(self) -> bool:

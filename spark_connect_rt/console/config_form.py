@@ -170,7 +170,9 @@ def _group_of(field: FormField, definition: Mapping[str, Any]) -> str:
     if field.name in _RANKS:
         return FIRST
     if own and not field.name.startswith(("transforms.", "predicates.", "topic.creation.")):
-        return FIRST if field.required or field.importance == "HIGH" else str(definition.get("group") or OWN)
+        return (
+            FIRST if definition.get("required") or field.importance == "HIGH" else str(definition.get("group") or OWN)
+        )
     return str(definition.get("group") or OWN)
 
 
@@ -225,12 +227,21 @@ def _field(name: str, declared: Mapping[str, Any], found: Mapping[str, Any], giv
         control="secret" if secret and not references(text) else _control(kind, recommended, text),
         value=text,
         default=None if default is None else (HIDDEN if secret and default else str(default)),
-        required=bool(declared.get("required")),
+        required=bool(declared.get("required")) or _is_needed(name, declared, found, text),
         importance=str(declared.get("importance") or "LOW"),
         documentation=str(declared.get("documentation") or ""),
         recommended=recommended,
         errors=tuple(str(error) for error in found.get("errors") or ()),
     )
+
+
+def _is_needed(name: str, declared: Mapping[str, Any], found: Mapping[str, Any], text: str) -> bool:
+    """Return whether a connector's own check asks for a setting that its definition does not call required.
+
+    Debezium does so: ``database.hostname`` has no default, and its validator rejects the missing value.
+    """
+    own = bool(declared) and name not in _COMMON_NAMES
+    return own and not text and declared.get("default_value") is None and bool(found.get("errors"))
 
 
 def _values_to_choose(found: Mapping[str, Any], text: str) -> tuple[str, ...]:

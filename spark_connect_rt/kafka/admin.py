@@ -210,6 +210,14 @@ class KafkaAdmin:
             answer = admin.describe_cluster(request_timeout=timeout_ms / 1000)
             return self._result(admin, answer, "describing the cluster", timeout_ms)
 
+    def topics(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> frozenset[str]:
+        """Return the names of all topics that these credentials may see. Raises ConnectError."""
+        with self._admin.use() as admin:
+            try:
+                return frozenset(admin.list_topics(timeout=timeout_ms / 1000).topics)
+            except KafkaException as error:
+                raise connect_error(error, "listing topics") from error
+
     def partition_count(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int | None:
         """Return how many partitions a topic has, None when there is no such topic. Never creates it."""
         described = self.describe_topic(topic, timeout_ms)

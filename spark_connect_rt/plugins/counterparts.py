@@ -72,7 +72,7 @@ _COUNTERPARTS = (
     (r"\.http\.\w*SourceConnector$", Counterpart("HttpSource", _HTTP, "docs/howto/http.md")),
     (
         r"\.datagen\.DatagenConnector$",
-        Counterpart("DatagenSource", {"kafka.topic": "topic"}, "docs/reference/connector_settings.md"),
+        Counterpart("DatagenSource", {"kafka.topic": "topic"}, "docs/reference/connectors/DatagenSource.md"),
     ),
 )
 

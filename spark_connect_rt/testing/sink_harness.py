@@ -1,6 +1,6 @@
-"""Runs a sink connector and one task in memory: for a connector author's tests. No Kafka, no Spark.
+"""Runs a sink connector and its tasks in memory: for a connector author's tests. No Kafka, no Spark.
 
-The task runs in the class that runs it in a worker (``SinkTaskRunner``), on the test's own thread. That code converts,
+A task runs in the class that runs it in a worker (``SinkTaskRunner``), on the test's own thread. That code converts,
 transforms, searches for bad records, writes dead letters and does what the task asks for by its context. Owns a
 replacement for the rest of the worker: topics in memory, a reader that obeys the runner, and a consumer group that
 commits only when ``commit`` is called or the task asks for it.
@@ -8,6 +8,7 @@ commits only when ``commit`` is called or the task asks for it.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.config.connector_config import topics_that_are_read
 from spark_connect_rt.config.stored_config import StoredConfig
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
@@ -49,7 +51,13 @@ class _NeverDue(CommitSchedule):
 class _TestRunner(SinkTaskRunner):
     """A runner that is never started: the test's thread calls it, and what its steps raise goes to the test."""
 
-    def __init__(self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask]) -> None:
+    def __init__(
+        self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask], tasks: int
+    ) -> None:
+        self.puts: Iterator[float] | None = None
+        """The puts of the batch that the task has not taken completely, None: there is no such batch."""
+        self.tasks = tasks
+        """How many tasks there are: each has the partitions whose number divided by it leaves its own number."""
         self.positions: dict[TopicPartition, int] = {}
         """Where to read on."""
         self.held: set[TopicPartition] = set()
@@ -87,6 +95,10 @@ class _TestRunner(SinkTaskRunner):
     def _commit_failed(self, *, closing: bool) -> None:
         self.commit_error = sys.exc_info()[1]
         super()._commit_failed(closing=closing)
+
+    def has(self, place: TopicPartition) -> bool:
+        """Return whether a partition is this task's."""
+        return place.partition % self.tasks == self.launch.task.task
 
     def assign(self, partitions: frozenset[TopicPartition]) -> None:
         """Open the partitions that are new."""
@@ -152,8 +164,15 @@ class SinkHarness:
         config: Mapping[str, str],
         worker_config: Mapping[str, str] = PLAIN_JSON,
         find_plugin: FindPlugin | None = None,
+        tasks: int = 1,
     ) -> None:
-        """Take a connector; nothing is started yet. Arguments as of SourceHarness."""
+        """Take a connector; nothing is started yet.
+
+        Args:
+            connector_class, config, worker_config, find_plugin: as of SourceHarness.
+            tasks: how many tasks run at most. The connector's ``task_configs`` may return fewer.
+        """
+        self._most_tasks = tasks
         self.hosted = HostedConnector(connector_class, config)
         self.topics = MemoryTopics()
         self.committed: dict[TopicPartition, int] = {}
@@ -166,8 +185,7 @@ class SinkHarness:
         self._converters = ConnectorConverters.from_config(self.hosted.config, worker_config, self._clients.plugin)
         self._worker_config = worker_config
         self._settings = ReportSettings.from_config(self.hosted.config)
-        self._runner: _TestRunner | None = None
-        self._puts: Iterator[float] | None = None  # the batch in hand
+        self._runners: list[_TestRunner] = []
 
     def __enter__(self) -> Self:
         self.start()
@@ -177,51 +195,63 @@ class SinkHarness:
         self.stop()
 
     @property
-    def _running(self) -> _TestRunner:
-        assert self._runner is not None, "the harness is not started"
-        return self._runner
+    def task(self) -> SinkTask:
+        """The first of the tasks that run now."""
+        return self.tasks[0]
 
     @property
-    def task(self) -> SinkTask:
-        """The task that runs now."""
-        return self._running.sink.running
+    def tasks(self) -> Sequence[SinkTask]:
+        """The tasks that run now."""
+        assert self._runners, "the harness is not started"
+        return [runner.sink.running for runner in self._runners]
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        """The partitions that the task has paused: ``deliver`` reads nothing of them until it resumes them."""
-        return frozenset(self._running.held)
+        """The partitions that tasks have paused: ``deliver`` reads nothing of them until they resume them."""
+        return frozenset(place for runner in self._runners for place in runner.held)
 
     def start(self) -> None:
-        """Start the connector and the first of its tasks, at the committed offsets."""
+        """Start the connector and its tasks, at the committed offsets.
+
+        Raises BadConfigError: the configuration is invalid, or names no topics to read.
+        """
+        self._reads = topics_that_are_read(self.hosted.config)
         self.hosted.start()
-        launch = TaskLaunch(
-            ConnectorTaskId(self.hosted.config["name"], 0),
-            run=1,
-            generation=1,
-            kind=TaskKind.SINK,
-            task_class="",
-            config=StoredConfig(self.hosted.task_configs()[0]),
-            connector_config=StoredConfig(self.hosted.config),
-            worker_config=self._worker_config,
-        )
-        launch = replace(launch, flush=replace(launch.flush, offset_flush_timeout_ms=FLUSH_TIMEOUT_MS))
-        self._runner = _TestRunner(launch, self._clients, self.hosted.connector.task_class())
-        self._runner.positions.update(self.committed)
-        self._runner.committed = self.committed
-        self._puts, self.asked_wait_s = None, None
+        self.asked_wait_s = None
+        configs = self.hosted.task_configs()[: self._most_tasks]
         try:
-            self._runner.begin()
+            for number, config in enumerate(configs):
+                runner = self._new_runner(number, config, len(configs))
+                self._runners.append(runner)
+                runner.begin()
         except Exception:
             self.stop()
             raise
 
+    def _new_runner(self, number: int, config: Mapping[str, str], tasks: int) -> _TestRunner:
+        launch = TaskLaunch(
+            ConnectorTaskId(self.hosted.config["name"], number),
+            run=1,
+            generation=1,
+            kind=TaskKind.SINK,
+            task_class="",
+            config=StoredConfig(config),
+            connector_config=StoredConfig(self.hosted.config),
+            worker_config=self._worker_config,
+        )
+        launch = replace(launch, flush=replace(launch.flush, offset_flush_timeout_ms=FLUSH_TIMEOUT_MS))
+        runner = _TestRunner(launch, self._clients, self.hosted.connector.task_class(), tasks)
+        runner.positions.update(self.committed)
+        runner.committed = self.committed
+        return runner
+
     def stop(self) -> None:
         """Close the partitions and stop; what was not committed is delivered again after the next start."""
-        runner, self._runner = self._runner, None
-        self._puts = None
-        if runner is not None:
-            runner.leave()
-        self.hosted.connector.stop()
+        runners, self._runners = self._runners, []
+        with contextlib.ExitStack() as ends:
+            ends.callback(self.hosted.connector.stop)
+            for runner in reversed(runners):
+                ends.callback(runner.leave)
 
     def restart(self) -> None:
         """Stop and start with new objects, as after a crash of the worker: only committed offsets are kept."""
@@ -260,21 +290,30 @@ class SinkHarness:
 
         Raises what fails the task: DataError of a converter, and what ``put`` raised where it is not tolerated.
         """
-        runner, self.asked_wait_s = self._running, None
+        assert self._runners, "the harness is not started"
+        waits_s: list[float] = []
+        taken = [self._deliver_to(runner, waits_s) for runner in self._runners]
+        self.asked_wait_s = min(waits_s, default=None)
+        return all(taken)
+
+    def _deliver_to(self, runner: _TestRunner, waits_s: list[float]) -> bool:
+        """Do what ``deliver`` does for one task, and add how long it asks to wait, if it asks."""
         for reads in range(_MOST_READS):
-            if self._puts is None:
+            if runner.puts is None:
                 batch = self._read(runner)
                 if batch is None and not reads:
                     runner.put_empty()
                     runner.read_from_elsewhere()
                 if batch is None:
-                    self.asked_wait_s = runner.call_due_s()
+                    due_s = runner.call_due_s()
+                    waits_s += [] if due_s is None else [due_s]
                     return True
-                self._puts = runner.begun_puts(batch)
-            puts, self._puts = self._puts, None
+                runner.puts = runner.begun_puts(batch)
+            puts, runner.puts = runner.puts, None
             wait_s = next(puts, None)
             if wait_s is not None:
-                self._puts, self.asked_wait_s = puts, wait_s
+                runner.puts = puts
+                waits_s.append(wait_s)
                 return False
         raise AssertionError(f"the task has gone back to earlier offsets {_MOST_READS} times within one deliver")
 
@@ -290,11 +329,13 @@ class SinkHarness:
         return apart[0] if len(apart) == 1 else batch  # as a consumer returns them
 
     def _new_rows(self, runner: _TestRunner) -> list[Record]:
-        names = {name.strip() for name in self.hosted.config.get("topics", "").split(",")}
         found = sorted(
-            partition
-            for partition in self.topics.partitions
-            if partition.topic in names and partition not in runner.held
+            place
+            for place in self.topics.partitions
+            if runner.has(place)
+            and place not in runner.held
+            and place.topic != self._settings.topic
+            and self._reads(place.topic)
         )
         return [
             row
@@ -303,23 +344,23 @@ class SinkHarness:
         ]
 
     def commit(self) -> dict[TopicPartition, int]:
-        """Ask the task what is safe and commit that; return everything that is committed.
+        """Ask the tasks what is safe and commit that; return everything that is committed.
 
         A task that asks by ``context.request_commit`` needs no call of this.
 
         Raises what ``pre_commit`` raises; ``deliver`` then puts all since the last commit again, as a worker does.
         """
-        runner = self._running
-        try:
-            runner.commit()
-        except BaseException:
-            self._puts = None  # what is in hand is read again, too
-            raise
+        for runner in self._runners:
+            try:
+                runner.commit()
+            except BaseException:
+                runner.puts = None  # what is in hand is read again, too
+                raise
         return self.committed
 
     def dead_letters(self) -> list[Record]:
         """Return what the dead letter queue holds: rows with key, value and headers."""
-        if self._runner is not None:
-            self._runner.flush_letters()
+        for runner in self._runners:
+            runner.flush_letters()
         partition = TopicPartition(self._settings.topic, 0)
         return self.topics.read(partition, 0, self.topics.end(partition))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -27,6 +29,7 @@ from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
 from tests.e2e.letter_stories import letters_reach_a_sink
 from tests.e2e.log_stories import a_task_is_read_without_sparks_pages, chatty_plugin, logged_lines
+from tests.e2e.page_stories import run_pages
 from tests.e2e.preview_stories import (
     Previews,
     a_sink_is_previewed,
@@ -491,6 +494,20 @@ def test_our_command_line_leads_a_connector_through_its_life(worker: SparkWorker
     assert "alter" in history
     assert "delete" in history
     assert "connector cli-lines is created" in connectrt("events", "cli-lines").out
+
+
+def test_commands_of_the_pages_run(
+    worker: SparkWorkerProcess,
+    broker: EmbeddedKafka,
+    tmp_path: Path,
+    times: Times,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun_s, path = time.monotonic(), list(sys.path)
+    monkeypatch.setattr(sys, "path", path)  # `connectrt dev` adds the folders of its projects
+    ran = run_pages(worker, broker.bootstrap_servers, tmp_path, monkeypatch.chdir)
+    times.note("pages", f"{ran} commands", f"{time.monotonic() - begun_s:.0f} s")
+    assert ran >= 80
 
 
 def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_mends_it(

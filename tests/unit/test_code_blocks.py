@@ -5,9 +5,9 @@ How far a check goes depends on the kind of block:
 - Connector configurations (JSON, properties, bodies of requests): validated as ``PUT .../config/validate`` does it,
   with the real ConfigDef of the class. No error, and no setting that nothing reads. Nothing is reached.
 - Worker settings: parsed as a worker parses its file; no error, no unknown setting.
-- ``connectrt`` commands: parsed by the real command line, so every word, argument and option exists. Not executed here;
-  tests/unit/app/development runs those of the tutorial.
-- ``curl``: method, path and query parameters are operations of the REST API; a body is JSON. Not sent.
+- ``connectrt`` commands: parsed by the real command line, so every word, argument and option exists. tests/e2e/
+  page_stories.py runs those of the how-to pages and README, tests/unit/app/development those of the tutorial.
+- ``curl``: method, path and query parameters are operations of the REST API; a body is JSON. The same story sends them.
 - Other commands: their files exist in this repository.
 - TOML and YAML: parsed; groups of entry points exist.
 - Python: executed. ``PYTHON`` says by which test; those of errant_records.md and dlt.md by this one.
@@ -48,6 +48,8 @@ from spark_connect_rt.runtime.herder.validation import validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from spark_connect_rt.testing.worker_settings import LEAST
+from tests.e2e.page_stories import ENDS, LEFT_OUT, commands_of
+from tests.e2e.page_stories import PAGES as STORY_PAGES
 from tests.support.code_blocks import Block, blocks_of, commands_in
 
 ROOT = Path(__file__).parents[2]
@@ -272,6 +274,16 @@ def test_tables_name_only_what_is_there() -> None:
     for page, first in UNCHECKED:
         assert any(block.page == page and block.first.startswith(first) for block in BLOCKS)
     assert set(PYTHON) == {block.page for block in BLOCKS if kind_of(block) == "python"}
+
+
+@pytest.mark.parametrize("table", [LEFT_OUT, ENDS], ids=["left out", "ends"])
+def test_exceptions_of_the_commands_that_run_name_commands_that_exist(
+    table: Mapping[tuple[str, str], object],
+) -> None:
+    commands = [(page.name, line) for page in STORY_PAGES for line, _ in commands_of(page)]
+    assert len(commands) > 100
+    for page, start in table:
+        assert any(name == page and line.startswith(start) for name, line in commands), (page, start)
 
 
 def test_the_python_of_the_readme_is_that_of_a_page_whose_blocks_run() -> None:

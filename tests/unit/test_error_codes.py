@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from spark_connect_rt.errors import ConnectError, explained_at
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -14,6 +16,12 @@ def test_the_reference_explains_exactly_the_codes_that_are_raised() -> None:
     explained = re.findall(r"^\| (CRT-\d{4}) \|", (ROOT / "docs/reference/errors.md").read_text("utf-8"), re.MULTILINE)
     assert sorted(explained) == sorted(set(explained))
     assert set(explained) == raised
+
+
+def test_messages_link_to_the_anchor_of_their_code() -> None:
+    path, _, anchor = explained_at("CRT-1040").partition("#")
+    assert f'<a id="{anchor}"></a>' in (ROOT / "docs" / path).read_text("utf-8")
+    assert explained_at("") == explained_at(ConnectError.code) == ""
 
 
 def test_every_code_has_an_anchor_that_a_message_can_link_to() -> None:

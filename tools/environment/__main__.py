@@ -1,9 +1,11 @@
 """``python -m tools.environment``: makes or completes an environment from a lock file; spark-submit.sh calls it.
 
-    python -m tools.environment --venv .venv --lock requirements.lock --stamp TEXT [--for FILE] [--complete]
+    python -m tools.environment --venv .venv --lock requirements.lock --stamp TEXT [--complete]
+        [--folder FOLDER -- FILE ...]
 
-``--for``: the job that will run. Kafka's jars are downloaded meanwhile when it brings its own Kafka. ``--complete``:
-all modules are compiled before it ends, for an environment in which many processes will start.
+``-- FILE ...``: the arguments of the job that will run, relative to ``--folder``. The ports of its listeners must be
+free. Kafka's jars are downloaded meanwhile when it brings its own Kafka. ``--complete``: all modules are compiled
+before it ends, for an environment in which many processes will start.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from tools.environment.causes import AGAIN, Failure, failure_of, not_writable, too_little_space
 from tools.environment.installers import BIG, PIP, UV, pip_install, uv_install, uv_variables, without_big
+from tools.environment.listeners import job_file, listeners_of, taken_port
 from tools.environment.programs import FailedError, Progress, run
 
 ROOT = Path(__file__).parents[2]
@@ -192,6 +195,8 @@ def make(options: argparse.Namespace, progress: Progress) -> Failure | None:
     venv: Path = options.venv
     stamp_file = venv / ".connectrt-stamp"
     try:
+        if failure := taken_port(listeners_of(options.job, options.folder)):
+            return failure
         if not venv.exists():
             folder = next(parent for parent in venv.parents if parent.exists())
             if not os.access(folder, os.W_OK):
@@ -202,7 +207,7 @@ def make(options: argparse.Namespace, progress: Progress) -> Failure | None:
             if stamp_file.exists() and stamp_file.read_text(encoding="utf-8").strip() == options.stamp:
                 return None  # made by the command that was waited for
             environment = Environment(venv, options.lock, progress)
-            environment.make(jars=brings_kafka(options.job), complete=options.complete)
+            environment.make(jars=brings_kafka(job_file(options.job, options.folder)), complete=options.complete)
             shutil.rmtree(venv / "share" / "connectrt", ignore_errors=True)  # archives of other classes
             (venv / "class-archive.log").unlink(missing_ok=True)
             stamp_file.write_text(options.stamp + "\n", encoding="utf-8")
@@ -220,8 +225,9 @@ def main() -> int:
     parser.add_argument("--venv", type=Path, required=True)
     parser.add_argument("--lock", type=Path, required=True)
     parser.add_argument("--stamp", required=True, help="written when the environment is complete")
-    parser.add_argument("--for", type=Path, dest="job")
     parser.add_argument("--complete", action="store_true")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where the job is started")
+    parser.add_argument("job", nargs="*", help="the job's arguments, behind --")
     options = parser.parse_args()
     progress = Progress(float(os.environ.get("CONNECTRT_BEGAN") or time.time()))
     try:

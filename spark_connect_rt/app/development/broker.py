@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.records import RecordMetadata
@@ -55,14 +55,18 @@ class Broker:
         self._producer.flush(_FLUSH_MS)
         return self._producer.metadata()
 
-    def subscribe(self, topics: Sequence[str]) -> list[str]:
+    def subscribe(self, topics: Sequence[str], reads: Callable[[str], bool]) -> list[str]:
         """Read the partitions of topics from their beginnings; return the topics that do not exist.
+
+        Args:
+            topics: the names of the topics. Empty: all topics there are now for which ``reads`` returns True.
 
         Raises ConnectError: no broker answers.
         """
         admin = KafkaAdmin(self._settings)
         try:
-            counts = {topic: admin.partition_count(topic) for topic in topics}
+            wanted = topics or sorted(filter(reads, admin.topics()))
+            counts = {topic: admin.partition_count(topic) for topic in wanted}
         finally:
             admin.close()
         places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count or 0)]

@@ -18,9 +18,10 @@ from spark_connect_rt.api.connector import SinkConnector, SourceConnector
 from spark_connect_rt.app.development.broker import Broker
 from spark_connect_rt.app.development.given_records import RecordFile
 from spark_connect_rt.app.development.project import PYPROJECT, LoadedConnector, Project, is_below
-from spark_connect_rt.app.development.runs import DevelopmentRun, SinkRun, SourceRun, topics_of
+from spark_connect_rt.app.development.runs import DevelopmentRun, SinkRun, SourceRun, named_topics
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.cli.terminal import Terminal
+from spark_connect_rt.config.connector_config import topics_that_are_read
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.plugins.locations import ENTRY_POINTS
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, MemoryOffsets
@@ -266,7 +267,8 @@ class DevLoop:
                 f"{loaded.connector_class.__name__} is not a connector: it extends neither "
                 "SourceConnector nor SinkConnector of spark_connect_rt.api.connector"
             )
-        given = broker or RecordFile(self._records_file(), topics_of(loaded.config)[0])
+        topics_that_are_read(loaded.config)
+        given = broker or RecordFile(self._records_file(), next(iter(named_topics(loaded.config)), None))
         run = SinkRun(loaded, self._terminal, self._worker, self._committed, given)
         self._committed = run.committed
         return run

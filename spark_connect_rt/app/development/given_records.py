@@ -20,22 +20,22 @@ _ENVELOPE = {"schema", "payload"}
 
 @dataclass(frozen=True, slots=True)
 class GivenRecord:
-    """One record; key and value are bytes, or go through the connector's converters."""
+    """One record; key and value are bytes, or go through the connector's converters. ``partition`` None: any."""
 
     topic: str
     value: Any
     key: Any = None
-    partition: int = 0
+    partition: int | None = None
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(slots=True)
 class RecordFile:
-    """A file of records, read on from where it was read last."""
+    """A file of records, read on from where it was read last. ``topic``: of lines without one, None: each needs one."""
 
     path: Path
-    topic: str
+    topic: str | None
     _position: int = 0
     _lines: int = field(default=0)
 
@@ -64,14 +64,14 @@ class RecordFile:
         return found
 
 
-def parse_record(line: bytes | str, topic: str, where: str) -> GivenRecord:
+def parse_record(line: bytes | str, topic: str | None, where: str) -> GivenRecord:
     """Return the record of one line; ``topic`` is its default. Raises BadConfigError naming ``where``."""
     try:
         given = json.loads(line)
     except ValueError as error:
         raise BadConfigError({where: [f"is not JSON: {error}"]}) from error
     if not isinstance(given, dict) or "value" not in given or not given.keys() <= _FIELDS:
-        return GivenRecord(topic, _data(given))
+        return GivenRecord(_named(topic, where), _data(given))
     headers = {} if given.get("headers") is None else given["headers"]
     if not isinstance(headers, dict):
         raise BadConfigError({where: ['headers must be an object: {"name": "text"}']})
@@ -79,13 +79,21 @@ def parse_record(line: bytes | str, topic: str, where: str) -> GivenRecord:
     if not all(number is None or (isinstance(number, int) and number >= 0) for number in numbers):
         raise BadConfigError({where: ["partition and timestamp must be whole numbers from 0 on"]})
     return GivenRecord(
-        str(given.get("topic") or topic),
+        _named(given.get("topic") or topic, where),
         _data(given["value"]),
         _data(given.get("key")),
-        numbers[0] or 0,
+        numbers[0],
         numbers[1],
         tuple((name, _text(text)) for name, text in headers.items()),
     )
+
+
+def _named(topic: Any, where: str) -> str:
+    if not topic:
+        raise BadConfigError(
+            {where: ['must name its topic, because the connector has topics.regex: {"topic": "orders-eu", "value": 1}']}
+        )
+    return str(topic)
 
 
 def _data(given: Any) -> Any:

@@ -6,7 +6,9 @@ Imports a project's modules under their own names, as an installed package would
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.cli.files import read_one
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.config.programs import PROGRAMS, allowed_programs, names_programs, refuse_programs
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 from spark_connect_rt.plugins.config_providers import ConfigProviders
 from spark_connect_rt.plugins.discovery import discover
@@ -25,6 +28,11 @@ from spark_connect_rt.plugins.registry import Plugins
 
 PYPROJECT = "pyproject.toml"
 _CLASS = "connector.class"
+_JAVA_NAME = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)+\.[A-Z][\w$]*")
+_IN_JAVA = (
+    "{name} is not a Python class that can be imported here. If it is a Java connector: connectrt dev does not run "
+    "Java. Install it on a worker with connectrt plugins install, then use connectrt preview {file} there"
+)
 _PARENTS = 3  # folders above the connector file's that may be the project's root
 
 
@@ -58,12 +66,12 @@ class Project:
         return tuple(dict.fromkeys(found))
 
     def load(self) -> LoadedConnector:
-        """Read the connector file and import the class that it names.
+        """Read the connector file and import the class that it names. A connector without a name has the file's.
 
         Raises BadConfigError: the file, or its ``connector.class``. NotFoundError: no such class, or it cannot be
         imported; the cause is what its module raised.
         """
-        document = read_one(str(self.file))
+        document = read_one(str(self.file), self.file.stem)
         for folder in reversed(self.folders):
             if str(folder) not in sys.path:
                 sys.path.insert(0, str(folder))
@@ -73,7 +81,14 @@ class Project:
         config = dict(ConfigProviders.from_config(self._worker, find).resolve(document.config))
         if not config.get(_CLASS):
             raise BadConfigError({_CLASS: ["must be set: a class of this project, or a bundled connector"]})
-        return LoadedConnector(document.name, config, find(config[_CLASS]), find)
+        if names_programs(config):
+            _refuse_programs(config, allowed_programs(self._worker))
+        try:
+            return LoadedConnector(document.name, config, find(config[_CLASS]), find)
+        except NotFoundError as error:
+            if is_java_name(config[_CLASS]):
+                raise NotFoundError(_IN_JAVA.format(name=config[_CLASS], file=self.file.name)) from error
+            raise
 
     def forget(self) -> None:
         """Drop the project's modules, so that the next ``load`` runs their code as it is then."""
@@ -98,6 +113,27 @@ class Project:
             return plugins.class_of(name)
 
         return find
+
+
+def is_java_name(name: str) -> bool:
+    """Return whether a class name looks like Java's and is not that of a Python module here: ``io.debezium...``."""
+    if _JAVA_NAME.fullmatch(name.strip()) is None:
+        return False
+    module, _, _ = name.strip().rpartition(".")
+    try:
+        return importlib.util.find_spec(module) is None
+    except (ImportError, ValueError):
+        return True
+
+
+def _refuse_programs(config: Mapping[str, str], allowed: Sequence[str]) -> None:
+    """Refuse programs as a worker does, and say how this command allows them. Raises BadConfigError."""
+    try:
+        refuse_programs(config, allowed)
+    except BadConfigError as error:
+        how = f"connectrt dev takes it as --set {PROGRAMS}=..."
+        problems = {setting: [f"{why}; {how}" for why in reasons] for setting, reasons in error.problems.items()}
+        raise BadConfigError(problems) from error
 
 
 def project_root(file: Path) -> Path:

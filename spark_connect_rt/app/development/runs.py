@@ -9,14 +9,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
+from zlib import crc32
 
 from spark_connect_rt.api.task import SinkTask, SourceTask
 from spark_connect_rt.app.development.broker import Broker
-from spark_connect_rt.app.development.given_records import RecordFile
+from spark_connect_rt.app.development.given_records import GivenRecord, RecordFile
 from spark_connect_rt.app.development.project import LoadedConnector
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.cli.terminal import Terminal
-from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
+from spark_connect_rt.config.connector_config import topics_that_are_read
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.testing.connector_harness import MemoryOffsets, ProducedRecord, SourceHarness
 from spark_connect_rt.testing.sink_harness import SinkHarness
 
@@ -186,7 +189,11 @@ class SourceRun:
 
 
 class SinkRun:
-    """A sink connector with one task, given the records of a file, or of topics."""
+    """A sink connector with its tasks, given the records of a file, or of topics.
+
+    Task t of n has the partitions whose number modulo n is t. A record of a file without a partition goes to a
+    partition by its key, or without a key to the next one.
+    """
 
     def __init__(
         self,
@@ -204,8 +211,11 @@ class SinkRun:
         self.records = 0
         self._terminal = terminal
         self._given = given
-        self._topics = topics_of(loaded.config)
-        self._harness = SinkHarness(loaded.connector_class, loaded.config, worker, loaded.find_plugin)
+        self._reads = topics_that_are_read(loaded.config)
+        most = int(loaded.config.get("tasks.max") or 1)
+        self._harness = SinkHarness(loaded.connector_class, loaded.config, worker, loaded.find_plugin, tasks=most)
+        self._letter_topic = ReportSettings.from_config(loaded.config).topic
+        self._next_partition = 0
         self._harness.committed.update(committed)
         self._shown: Counter[TopicPartition] = Counter(committed)
         self._letters = 0
@@ -221,8 +231,10 @@ class SinkRun:
             self._given.check()
         self._harness.start()
         if isinstance(self._given, Broker):
-            for topic in self._given.subscribe(self._topics):
+            for topic in self._given.subscribe(named_topics(self._harness.hosted.config), self._reads):
                 self._terminal.line(f"topic {topic} does not exist", "yellow")
+        if len(self._harness.tasks) > 1:
+            self._terminal.line(f"{len(self._harness.tasks)} tasks share the partitions", "faint")
 
     def step(self, most: int | None = None) -> RunStep:
         """See Run."""
@@ -252,19 +264,28 @@ class SinkRun:
                 record.topic,
                 record.value,
                 key=record.key,
-                partition=record.partition,
+                partition=self._partition_of(record),
                 timestamp_ms=record.timestamp_ms,
                 headers=record.headers,
             )
         return bool(records)
+
+    def _partition_of(self, record: GivenRecord) -> int:
+        tasks = len(self._harness.tasks)
+        if record.partition is not None:
+            return record.partition
+        if record.key is not None:
+            return crc32(as_json(record.key).encode()) % tasks
+        self._next_partition += 1
+        return (self._next_partition - 1) % tasks
 
     def _show_new(self, most: int | None) -> None:
         """Show the records that the task is about to get, at most ``most``."""
         left = 1 << 30 if most is None else most
         topics = self._harness.topics
         for place in sorted(topics.partitions):
-            if place.topic not in self._topics:
-                continue  # the dead letter queue
+            if not self._reads(place.topic) or place.topic == self._letter_topic:
+                continue
             for row in topics.read(place, self._shown[place], left):
                 headers = [(header["key"], header["value"]) for header in row.get("headers") or ()]
                 self._terminal.line(record_line(place, row["offset"], row["key"], row["value"], headers))
@@ -289,12 +310,9 @@ class SinkRun:
                 self._given.close()
 
 
-def topics_of(config: Mapping[str, str]) -> Sequence[str]:
-    """Return the topics of a sink's configuration. Raises BadConfigError: none is listed in ``topics``."""
-    topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
-    if not topics:
-        raise BadConfigError({"topics": ["must list the topics here, because only workers support topics.regex"]})
-    return topics
+def named_topics(config: Mapping[str, str]) -> Sequence[str]:
+    """Return the topics that a sink's ``topics`` lists, none where it has ``topics.regex``."""
+    return [name.strip() for name in (config.get("topics") or "").split(",") if name.strip()]
 
 
 def _refuse_others(loaded: LoadedConnector, task: type[Any]) -> None:

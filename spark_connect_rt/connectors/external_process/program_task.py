@@ -115,7 +115,7 @@ class ProgramSourceTask(SourceTask):
         """Return how long there is nothing to do, at most a moment: a stop must not wait."""
         if self._child is not None:
             return 1  # listening waits by itself
-        return max(1, min(_IDLE_MS, round((self._due_s - self.clock()) * 1000)))
+        return max(1, round(min(_IDLE_MS, (self._due_s - self.clock()) * 1000)))  # it may be due at no time
 
     def has_more(self) -> bool:
         """Whether the first run is not over: what a read that ends is to wait for."""

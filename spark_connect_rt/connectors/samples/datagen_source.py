@@ -340,6 +340,10 @@ class DatagenSourceTask(SourceTask):
         room = self._room()
         return HANDOVER_MS if room <= 0 else max(1, self._wait_ms(self.clock() - self._began_ms, room))
 
+    def has_more(self) -> bool | None:
+        """Return False once ``datagen.max.records`` are generated, until then None: a rate may delay the next ones."""
+        return False if 0 <= self._most <= self._next else None
+
     def _room(self) -> int:
         """Return how many records the next poll may return."""
         return self._batch if self._most < 0 else min(self._batch, self._most - self._next)

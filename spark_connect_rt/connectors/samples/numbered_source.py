@@ -143,6 +143,10 @@ class NumberedSourceTask(SourceTask):
             return 100
         return wait_for_next_ms(self._throughput, self.clock() - self._began_ms, self._sent)
 
+    def has_more(self) -> bool | None:
+        """Return False once the last of a limited number of records is sent, until then None."""
+        return False if self.left() == 0 else None
+
     def stop(self) -> None:
         """There is nothing to close."""
 

@@ -5,10 +5,14 @@ Lines go to the executor's standard output, which Spark passes on to its own sta
 
 from __future__ import annotations
 
+import datetime as dt
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.data.logical import ms_of
 from spark_connect_rt.api.data.schema import INT32, INT64, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
@@ -23,8 +27,10 @@ from spark_connect_rt.connectors.samples.numbered_source import (
     NumberedSourceTask,
     integer,
     say,
+    say_line,
     wall_clock_ms,
 )
+from spark_connect_rt.errors import DataError
 
 COMPLETE = "complete.record.data"
 COMPLETE_VALUE = struct_of({"name": STRING, "task": INT32, "topic": STRING, "time_ms": INT64, "seqno": INT64})
@@ -92,7 +98,11 @@ class VerifiableSinkConnector(SinkConnector):
 
 
 class VerifiableSinkTask(SinkTask):
-    """Prints each record when it is put and again when its offset is about to be committed (``"flushed":true``)."""
+    """Prints each record when it is put and again when its offset is about to be committed (``"flushed":true``).
+
+    A struct is printed as an object of its fields. Java prints "Bad data can't be written as json" for it, as this task
+    does for what has no JSON form.
+    """
 
     clock: Callable[[], int] = staticmethod(wall_clock_ms)
 
@@ -108,14 +118,14 @@ class VerifiableSinkTask(SinkTask):
         for record in records:
             fields = {
                 "name": self._name,
-                "task": record.key,
+                "task": json_form(record.key),
                 "sinkTask": self._id,
                 "topic": record.topic,
                 "time_ms": now_ms,
-                "seqno": record.value,
+                "seqno": json_form(record.value),
                 "offset": record.offset,
             }
-            say(fields)
+            _print(fields)
             self._unflushed.setdefault(TopicPartition(record.topic, record.partition), []).append(fields)
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -123,7 +133,30 @@ class VerifiableSinkTask(SinkTask):
         now_ms = self.clock()
         for partition in offsets:
             for fields in self._unflushed.pop(partition, ()):
-                say({**fields, "time_ms": now_ms, "flushed": True})
+                _print({**fields, "time_ms": now_ms, "flushed": True})
 
     def stop(self) -> None:
         """There is nothing to close."""
+
+
+def json_form(value: Any) -> Any:
+    """Return a key or a value as JSON can hold it, in Jackson's forms: dates in ms since 1970, bytes in base64."""
+    if isinstance(value, Struct):
+        return {field.name: json_form(value.get(field.name)) for field in value.schema.fields}
+    if isinstance(value, Mapping):
+        return {str(name): json_form(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_form(item) for item in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if isinstance(value, dt.date | dt.time):
+        return ms_of(value)
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _print(fields: Mapping[str, Any]) -> None:
+    """Print a record, or Java's words for one that has no JSON form: the task continues."""
+    try:
+        say(fields)
+    except DataError as error:
+        say_line(f"Bad data can't be written as json: {error}")

@@ -159,7 +159,7 @@ class OpenTask:
 
     def has_more(self) -> bool:
         """Tell whether there is more, though a poll brought nothing."""
-        return self._task.has_more()
+        return bool(self._task.has_more())
 
     def idle_wait_ms(self) -> int:
         """Return how long the task wants to be left alone after a poll that brought nothing."""

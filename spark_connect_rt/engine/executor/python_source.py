@@ -239,6 +239,10 @@ class PythonSource(HostedSource):
 
     # -- pause and stop
 
+    def has_more(self) -> bool | None:
+        """Return what the task says after an empty poll. None: it does not know."""
+        return self._running.has_more()
+
     def settle(self) -> None:
         """Wait for the records that the task writes by itself, and send what it has written."""
         task, switches = self._task, self.parts.switches

@@ -125,6 +125,10 @@ class HostedSource(ABC):
         Waits for records, but not longer than until a command of the driver or a report of a durable batch.
         """
 
+    def has_more(self) -> bool | None:
+        """Return what ``SourceTask.has_more`` of the task returns after an empty poll. None: it cannot be asked."""
+        return None
+
     def settle(self) -> None:
         """Return when the task is in no call and has sent everything, because it has to pause or to stop.
 

@@ -7,6 +7,7 @@ they were polled, as JSON with schema; the chain runs here for both kinds.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _CHAIN = ("transforms", "predicates", TOPIC_NAME)
 IDLE_S = 5.0  # without a record after the first one: there is nothing more
+FIRST_S = 10.0  # the same before the first one, of a task in this process; one in a JVM may need its whole time
 STOP_MS = 3_000  # for the task's stop
 _NUDGE_S = 0.2
 """How often a host that waits looks at the clock."""
@@ -193,7 +195,7 @@ def preview_source(
         source.prepare()
         source.start(None)
         say("polling")
-        ended = _poll(source, output, walk, collected)
+        ended = _poll(source, output, walk, collected, math.inf if hosted else FIRST_S)
         return ended
     finally:
         say("stopping the task", ended)
@@ -203,14 +205,27 @@ def preview_source(
         walk.close()
 
 
-def _poll(source: HostedSource, output: PreviewOutput, walk: StageWalk, collected: Collected) -> Ended:
-    seen_s: float | None = None
+def is_over(has_more: bool | None, idle_s: float, patience_s: float) -> bool:
+    """Return whether a source has nothing more after an empty poll.
+
+    Args:
+        has_more: what the task says, None: it does not know.
+        idle_s: seconds since the last record, or since the first poll.
+        patience_s: how long a task that does not know may return nothing. Infinite: for as long as the preview lasts.
+    """
+    return not has_more if has_more is not None else idle_s >= patience_s
+
+
+def _poll(
+    source: HostedSource, output: PreviewOutput, walk: StageWalk, collected: Collected, patience_s: float
+) -> Ended:
+    active_s = time.monotonic()
     while (ended := collected.full) is None:
         source.poll()
         found = output.take()
         if found:
-            seen_s = time.monotonic()
-        elif seen_s is not None and time.monotonic() - seen_s >= IDLE_S:
+            active_s, patience_s = time.monotonic(), IDLE_S
+        elif is_over(source.has_more(), time.monotonic() - active_s, patience_s):
             return Ended.NOTHING_MORE
         for errant in found:
             if collected.full is not None:

@@ -14,6 +14,7 @@ from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Column, Output, compact, counted, time_text
 from spark_connect_rt.cli.terminal import one_line
 from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.operations.dead_letters.model import LETTERS_MAX
 from spark_connect_rt.rest.client import management_calls
 from spark_connect_rt.rest.client.shapes import LetterJson, ReplayJson
 
@@ -45,7 +46,9 @@ def listed(session: Session, filters: Mapping[str, Any], limit: int, output: Out
     found: list[LetterJson] = []
     after = ""
     while len(found) < limit:
-        page = session.ask(management_calls.letters(after=after, limit=min(limit - len(found), 2_000), filters=filters))
+        page = session.ask(
+            management_calls.letters(after=after, limit=min(limit - len(found), LETTERS_MAX), filters=filters)
+        )
         found += page["letters"]
         after = page.get("next") or ""
         if not after:
@@ -192,7 +195,7 @@ def _letter(session: Session, name: str, word: str) -> LetterJson:
     while True:
         page = session.ask(
             management_calls.letters(
-                after=after, limit=2_000, filters={"connector": name, "partition": place["partition"]}
+                after=after, limit=LETTERS_MAX, filters={"connector": name, "partition": place["partition"]}
             )
         )
         for letter in page["letters"]:

@@ -13,6 +13,7 @@ from spark_connect_rt.cli.reading_options import PANEL
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Output
 from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.operations.dead_letters.model import LETTERS_DEFAULT
 
 Topic = Annotated[str | None, typer.Option("--topic", help="A dead-letter topic, instead of a connector.")]
 Letter = Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="PARTITION/OFFSET, as dlq list shows it.")]
@@ -82,7 +83,7 @@ def _add_reading(dlq: typer.Typer) -> None:
         topic: Topic = None,
         *,
         only: Filters,
-        limit: Limit = 100,
+        limit: Limit = LETTERS_DEFAULT,
         output: Form = Output.TABLE,
     ) -> int:
         """List the dead letters of a connector, or of a topic."""

@@ -73,6 +73,10 @@ class LetterPage(JsonShape):
     )
 
 
+LETTERS_DEFAULT, LETTERS_MAX = 100, 2_000
+"""Letters of one answer, unless the request or the command says how many, and at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class LetterQuery:
     """Which letters are asked for: of a connector, of a topic, or of a connector within a topic."""
@@ -81,7 +85,7 @@ class LetterQuery:
     topic: str | None = None
     filter: Mapping[str, Any] = field(default_factory=dict)
     after: str | None = None
-    limit: int = 100
+    limit: int = LETTERS_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from spark_connect_rt.base.json_text import JsonShape, described
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.operations.dead_letters.letter import FILTERS, NUMBER_MAX, whole_number
 from spark_connect_rt.operations.dead_letters.model import (
+    LETTERS_DEFAULT,
+    LETTERS_MAX,
     SINK,
     TOPIC,
     DeadLetterDesk,
@@ -33,7 +35,6 @@ from spark_connect_rt.rest.paths import decoded, json_body
 from spark_connect_rt.rest.requests import JsonResponse, RestContext
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 
-LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000
 _PATH = "/admin/dead-letters"
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}
 _REFUSALS = {
@@ -112,7 +113,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
             *_FILTER_PARAMETERS,
             QueryParameter("after", "'next' of the previous page.", _TEXT),
             QueryParameter(
-                "limit", "Dead letters per page.", {**_NUMBER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}
+                "limit", "Dead letters per page.", {**_NUMBER, "maximum": LETTERS_MAX, "default": LETTERS_DEFAULT}
             ),
         ),
     ),
@@ -203,7 +204,7 @@ def read_query(given: Mapping[str, str]) -> LetterQuery:
         given.get("topic") or None,
         {name: given[name] for name in FILTERS if name in given},
         given.get("after") or None,
-        whole_number(limit, "limit", 1, LIMIT_MAX) if limit else LIMIT_DEFAULT,
+        whole_number(limit, "limit", 1, LETTERS_MAX) if limit else LETTERS_DEFAULT,
     )
 
 

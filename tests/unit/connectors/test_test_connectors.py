@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -9,6 +10,9 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from spark_connect_rt.api.connector import ConnectorContext
+from spark_connect_rt.api.data.logical import timestamp_schema
+from spark_connect_rt.api.data.schema import BYTES, INT32, STRING, Schema, Type, struct_of
+from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SourceTaskContext
 from spark_connect_rt.base.ids import TopicPartition
@@ -143,6 +147,25 @@ def test_a_verifiable_sink_prints_at_put_and_at_flush(capsys: pytest.CaptureFixt
     assert [json.loads(line) for line in lines(capsys)] == [{**put[0], "flushed": True}]
     task.flush({TopicPartition("t", 0): 6})
     assert lines(capsys) == []
+
+
+def test_a_verifiable_sink_prints_structs_and_continues_after_what_has_no_json_form(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    schema = struct_of(
+        {"id": INT32, "at": timestamp_schema(), "raw": BYTES, "tags": Schema(Type.ARRAY, value_schema=STRING)}
+    )
+    at = dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
+    value = Struct(schema, {"id": 3, "at": at, "raw": b"ab", "tags": ["x"]})
+    task = VerifiableSinkTask()
+    task.start({"name": "s", "id": "2"})
+    task.put([SinkRecord("t", 0, 5, value=value, key=value), SinkRecord("t", 0, 6, value="\ud800")])
+    first, second = lines(capsys)
+    printed = {"id": 3, "at": 2000, "raw": "YWI=", "tags": ["x"]}
+    assert (json.loads(first)["task"], json.loads(first)["seqno"]) == (printed, printed)
+    assert second.startswith("Bad data can't be written as json: ")
+    task.flush({TopicPartition("t", 0): 7})
+    assert json.loads(lines(capsys)[0])["flushed"] is True
 
 
 def test_a_schema_source_sends_structs_of_two_versions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,22 @@ def test_required_and_important_settings_come_first_and_others_are_folded() -> N
     assert unfolded == [FIRST, "Transforms: a", "Error handling", OTHER]
 
 
+def test_settings_that_a_connector_asks_for_by_its_own_check_are_required() -> None:
+    configs = (
+        setting("include.list", importance="HIGH"),
+        setting("host", importance="HIGH", errors=["A value is required"]),
+        setting("port", "INT", importance="HIGH", default_value="5432", errors=["in use"]),
+        setting("slot", importance="MEDIUM", errors=["A value is required"]),
+        setting("topics", "LIST", errors=["Must configure one of topics or topics.regex"]),
+    )
+    form = form_of(answer(*configs), {}, untouched=True)
+    assert [field.name for field in form.groups[0].fields] == ["topics", "host", "include.list", "port"]
+    assert {field.name for field in form.fields() if field.required} == {"host", "slot"}
+    assert [field.name for field in form.groups[1].shown] == ["slot"]
+    [host] = [field for field in form_of(answer(*configs), {"host": "db"}).fields() if field.name == "host"]
+    assert not host.required
+
+
 def test_a_sink_is_asked_for_its_topics_first() -> None:
     configs = (setting("url", required=True), setting("topics", "LIST"), setting("name"), setting("topics.regex"))
     assert [field.name for field in form_of(answer(*configs), {}).groups[0].fields] == [

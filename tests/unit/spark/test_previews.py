@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from spark_connect_rt.engine.previews.model import Ended, PreviewOrder
 from spark_connect_rt.engine.previews.preview_job import carry_out, decode_order, encode_order
 from spark_connect_rt.engine.previews.shown_records import Collected
 from spark_connect_rt.engine.previews.sink_preview import consumer_config
-from spark_connect_rt.engine.previews.source_preview import bare
+from spark_connect_rt.engine.previews.source_preview import IDLE_S, bare, is_over
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
@@ -117,6 +118,38 @@ def test_a_source_that_has_no_more_ends_before_its_time(tmp_path: Path, monkeypa
     records, outcome = shown(lines(tmp_path / "in"))
     assert (len(records), outcome["ended"]) == (1, "nothing more")
     assert time.monotonic() - begun < 5
+
+
+def test_preview_of_a_source_with_nothing_new_ends_before_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_connect_rt.engine.previews.source_preview.FIRST_S", 0.3)
+    (tmp_path / "in").write_text("one\n")
+    order = replace(lines(tmp_path / "in"), offsets=[({"filename": str(tmp_path / "in")}, {"position": 4})])
+    begun = time.monotonic()
+    records, outcome = shown(order)
+    assert (records, outcome["ended"]) == ([], "nothing more")
+    assert time.monotonic() - begun < 5
+
+
+def test_preview_of_a_bounded_source_ends_with_its_last_record() -> None:
+    config = {"connector.class": "DatagenSource", "topic": "t", "datagen.max.records": "2"}
+    task_class = "spark_connect_rt.connectors.samples.datagen_source:DatagenSourceTask"
+    begun = time.monotonic()
+    records, outcome = shown(PreviewOrder(launch(config, task_class=task_class), 20, 60.0, planned=False))
+    assert (len(records), outcome["ended"]) == (2, "nothing more")
+    assert time.monotonic() - begun < IDLE_S
+
+
+@pytest.mark.parametrize(
+    ("has_more", "idle_s", "over"),
+    [(True, 99.0, False), (False, 0.0, True), (None, 4.9, False), (None, 5.0, True)],
+)
+def test_a_source_is_over_when_it_says_so_or_returns_nothing_for_long(
+    has_more: bool | None, idle_s: float, over: bool
+) -> None:
+    assert is_over(has_more, idle_s, patience_s=5.0) is over
+    assert not is_over(None, idle_s, patience_s=math.inf)
 
 
 def test_a_dropped_record_and_a_failed_one_say_so(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
-from tools.environment.__main__ import brings_kafka
+from tools.environment.__main__ import brings_kafka, main
 from tools.environment.causes import EXIT_NO_ENVIRONMENT, EXIT_NO_PYTHON, failure_of, too_little_space
 from tools.environment.installers import shown_lines, uv_variables, without_big
+from tools.environment.listeners import EXIT_LISTENER_TAKEN, listeners_of, taken_port
 from tools.environment.programs import Bars, without_bars
 
 PIP_WITHOUT_NETWORK = """\
@@ -116,6 +118,37 @@ def test_megabytes_of_bars_cost_no_time() -> None:
 
 def test_the_log_has_no_bars() -> None:
     assert without_bars("\x1b[32ma\x1b[0m 1%\ra 100%\r\nerror: x\n") == "a 100%\nerror: x\n"
+
+
+def test_listeners_come_from_the_file_and_its_overrides(tmp_path: Path) -> None:
+    (tmp_path / "w.properties").write_text("group.id=g\nlisteners = http://a:1, https://b:2\n")
+    (tmp_path / "bare.properties").write_text("group.id=g\n#listeners=http://a:1\n")
+    assert listeners_of(["w.properties"], tmp_path) == ["http://a:1", "https://b:2"]
+    assert listeners_of(["--standalone", "w.properties", "c.json"], tmp_path) == ["http://a:1", "https://b:2"]
+    assert listeners_of(["w.properties", "--set", "listeners=http://c:3"], tmp_path) == ["http://c:3"]
+    assert listeners_of(["w.properties", "--set=listeners=http://c:3"], tmp_path) == ["http://c:3"]
+    assert listeners_of(["bare.properties"], tmp_path) == ["http://:8083"]
+    assert listeners_of(["missing.properties"], tmp_path) == []
+    assert listeners_of(["--mirror", "mm.properties"], tmp_path) == []
+    assert listeners_of([], tmp_path) == []
+
+
+def test_a_port_in_use_is_found_before_an_environment_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        (tmp_path / "w.properties").write_text(f"listeners=http://127.0.0.1:{port}\n")
+        words = ["--venv", str(tmp_path / "env"), "--lock", "none.lock", "--stamp", "1", "--folder", str(tmp_path)]
+        monkeypatch.setattr("sys.argv", ["tools.environment", *words, "--", "--standalone", "w.properties"])
+        assert main() == EXIT_LISTENER_TAKEN
+    said = capsys.readouterr().err
+    assert f"cannot listen on http://127.0.0.1:{port} (setting 'listeners'): another process uses the port" in said
+    assert "--set listeners=http://127.0.0.1:0" in said
+    assert not (tmp_path / "env").exists()
+    assert taken_port(["http://127.0.0.1:0", f"http://127.0.0.1:{port}", "nonsense", "http://host.invalid:1"]) is None
 
 
 def test_jars_are_downloaded_ahead_for_a_job_with_its_own_kafka_only() -> None:

@@ -108,7 +108,9 @@ def test_selectors(three: StandInCluster, connectrt: Commands, selection: str, n
 def test_missing_connector_exits_with_4_and_suggests_similar_names(three: StandInCluster, connectrt: Commands) -> None:
     ended = connectrt("get", "connectors", "order-in")
     assert (ended.code, ended.out) == (4, "")
-    assert ended.err == "connectrt: CRT-1020: no connector order-in; did you mean orders-in, orders-out?\n"
+    assert (
+        ended.err.splitlines()[0] == "connectrt: CRT-1020: no connector order-in; did you mean orders-in, orders-out?"
+    )
     assert connectrt("get", "connectors", "x*").code == 4
     assert connectrt("get", "loggers", "no.such").code == 4
 
@@ -177,9 +179,10 @@ def test_missing_endpoint_of_a_java_worker_is_explained_in_a_single_line(
     three.java = True
     ended = connectrt("get", "history", "orders-in")
     assert ended.code == 8
-    first, hint = ended.err.splitlines()
+    first, hint, link = ended.err.splitlines()
     assert first == ("connectrt: CRT-1191: this worker does not serve GET /admin/history (http://localhost:8083)")
     assert "Java worker" in hint
+    assert link == "see reference/errors.md#crt-1191"
 
 
 def test_text_of_others_cannot_steer_the_terminal(cluster: StandInCluster, connectrt: Commands) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,7 +55,8 @@ def developed(folder: Path, *edits: Edit, **options: Any) -> tuple[int, str]:
         left.pop(0)()
 
     out = io.StringIO()
-    loop = DevLoop(Project(folder / "connector.json"), DevOptions(**options), Terminal({}, out), wait, lambda: clock[0])
+    project = Project(folder / "connector.json", (), options.get("worker"))
+    loop = DevLoop(project, DevOptions(**options), Terminal({}, out), wait, lambda: clock[0])
     return loop.run(), out.getvalue()
 
 
@@ -222,6 +225,103 @@ def test_a_connector_that_only_a_worker_runs_is_refused(source: Path) -> None:
     assert code == 1
     assert "Traceback" not in out
     assert "SparkTableSinkConnector runs only in a worker. Use connectrt preview" in out
+
+
+def write_sink(folder: Path, **config: str) -> None:
+    config = {"connector.class": "FileStreamSink", "file": str(folder / "out.txt"), **config}
+    (folder / "connector.json").write_text(json.dumps({"name": "lines", "config": config}))
+
+
+def test_tasks_of_a_sink_share_the_partitions(source: Path) -> None:
+    (source / "connector.json").write_text(
+        '{"name": "v", "config": {"connector.class": "VerifiableSink", "topics": "a", "tasks.max": "2"}}'
+    )
+    (source / "records.jsonl").write_text('1\n2\n3\n{"value": 4, "partition": 3}\n')
+    code, out = developed(source, once=True)
+    assert code == 0, out
+    assert "2 tasks share the partitions\n" in out
+    shown = re.findall(r"^(a-\d@\d)  key null  value (\d)", out, re.MULTILINE)
+    assert shown == [("a-0@0", "1"), ("a-0@1", "3"), ("a-1@0", "2"), ("a-3@0", "4")]
+    assert "would commit a-0: 2, a-1: 1, a-3: 1\n" in out
+
+
+def test_tasks_of_a_sink_get_the_records_of_their_partitions(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (source / "connector.json").write_text(
+        '{"name": "v", "config": {"connector.class": "VerifiableSink", "topics": "a", "tasks.max": "2"}}'
+    )
+    (source / "records.jsonl").write_text("".join(f'{{"value": {n}, "partition": {n}}}\n' for n in range(4)))
+    assert developed(source, once=True)[0] == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["sinkTask"], line["seqno"]) for line in printed if "flushed" not in line] == [
+        (0, 0),
+        (0, 2),
+        (1, 1),
+        (1, 3),
+    ]
+
+
+def test_a_sink_reads_the_topics_that_its_pattern_matches(source: Path) -> None:
+    write_sink(source, **{"topics.regex": "orders-.*", "errors.deadletterqueue.topic.name": "dead"})
+    lines = [
+        {"topic": "orders-eu", "value": "a"},
+        {"topic": "users", "value": "b"},
+        {"topic": "orders-us", "value": "c"},
+    ]
+    (source / "records.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    code, out = developed(source, once=True)
+    assert code == 0, out
+    assert (source / "out.txt").read_text() == "a\nc\n"
+    assert "users" not in out
+
+
+@pytest.mark.parametrize(
+    ("topics", "words"),
+    [
+        ({}, "Must configure one of topics or topics.regex"),
+        ({"topics": "a", "topics.regex": "b"}, "topics and topics.regex are mutually exclusive"),
+        ({"topics.regex": "("}, "topics.regex: Invalid regex"),
+        ({"topics.regex": "a.*"}, "records.jsonl:1: must name its topic, because the connector has topics.regex"),
+    ],
+)
+def test_topics_that_a_worker_refuses_are_refused(source: Path, topics: dict[str, str], words: str) -> None:
+    write_sink(source, **topics)
+    (source / "records.jsonl").write_text("1\n")
+    code, out = developed(source, once=True)
+    assert code == 1
+    assert words in out
+    assert "Traceback" not in out
+
+
+def test_a_connector_without_a_name_has_the_name_of_its_file(source: Path) -> None:
+    (source / "app.log").write_text("a\n")
+    (source / "connector.json").write_text(
+        json.dumps({"connector.class": "FileStreamSource", "file": str(source / "app.log"), "topic": "log"})
+    )
+    code, out = developed(source, once=True)
+    assert code == 0, out
+    assert out.startswith("connector: FileStreamSourceConnector, no broker")
+
+
+def test_a_java_connector_is_refused_with_what_to_use(source: Path) -> None:
+    name = "io.debezium.connector.postgresql.PostgresConnector"
+    (source / "connector.json").write_text(json.dumps({"name": "pg", "config": {"connector.class": name}}))
+    code, out = developed(source, once=True)
+    assert code == 1
+    assert f"FAILED  NotFoundError: {name} is not a Python class" in out
+    assert "connectrt dev does not run Java" in out
+    assert "use connectrt preview connector.json there" in out
+    assert "Traceback" not in out
+
+
+def test_programs_need_the_permission_that_a_worker_asks_for(source: Path) -> None:
+    config = {"connector.class": "SingerSource", "topic.prefix": "t-", "singer.executable": "/bin/true"}
+    (source / "connector.json").write_text(json.dumps({"name": "tap", "config": config}))
+    code, out = developed(source, once=True)
+    assert code == 1
+    assert "singer.executable: runs code on this worker and is not allowed" in out
+    assert "--set connectrt.programs=" in out
+    _, out = developed(source, once=True, worker={"connectrt.programs": "allow"})
+    assert "is not allowed" not in out
 
 
 def test_a_broker_that_does_not_answer_is_named(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
