@@ -14,7 +14,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 
 SourceOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-"""(source partition, source offset)."""
+"""A pair (source partition, source offset), either of which may be None."""
 
 
 class ExactlyOnceSupport(Enum):
@@ -32,14 +32,14 @@ class ConnectorTransactionBoundaries(Enum):
 
 
 class ConnectorContext(Protocol):
-    """What a connector may ask of its worker."""
+    """The worker, as a connector sees it (Java ``ConnectorContext``)."""
 
     metrics: PluginMetrics = NoPluginMetrics()
     previewed: bool = False
     """Whether the connector is started for a preview's task only: then it changes nothing outside itself."""
 
     def request_task_reconfiguration(self) -> None:
-        """Have ``task_configs`` called again soon."""
+        """Request that the worker calls ``task_configs`` again soon."""
 
     def raise_error(self, error: Exception) -> None:
         """Fail the connector with ``error``'s trace."""
@@ -92,13 +92,14 @@ class Connector(ABC):
         return None
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
-        """Return what only the world outside can tell of this configuration, for ``POST /admin/check``.
+        """Return the checks of this configuration that need an external system, for ``POST /admin/check``.
 
         Args:
             config: the whole configuration, ``${provider:...}`` resolved; it is valid.
 
-        Each check is called once, on a thread of its own with a limit of some seconds, and changes nothing. What it
-        raises becomes a problem.
+        The worker calls each check once, on a separate thread with a time limit of some seconds. A check changes
+        nothing.
+        An error that it raises becomes a problem in the answer.
         """
         return ()
 
@@ -107,14 +108,19 @@ class SourceConnector(Connector):
     """A connector whose tasks are SourceTask."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Tell whether records and offsets are exact with this configuration; asked when it is validated.
+        """Return whether records and offsets are exact with this configuration.
 
-        None: the connector does not say; ``exactly.once.support=required`` is then refused.
+        Called when the configuration is validated.
+
+        None: unknown. The worker then rejects ``exactly.once.support=required``.
         """
         return None
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
-        """Tell whether its tasks use ``SourceTaskContext.transaction_context``; asked as ``exactly_once_support``."""
+        """Return whether its tasks use ``SourceTaskContext.transaction_context``.
+
+        Called like ``exactly_once_support``.
+        """
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:

@@ -45,5 +45,5 @@ class Predicate(ABC):
 def _answer(predicate: Predicate, record: SourceRecord | SinkRecord) -> bool | Exception:
     try:
         return predicate.test(record)
-    except Exception as error:  # noqa: BLE001 - plug-in code: whatever it throws is this record's failure
+    except Exception as error:  # noqa: BLE001 - plug-in code: an error of any class fails only this record
         return error

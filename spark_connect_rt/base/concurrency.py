@@ -1,7 +1,8 @@
-"""Threads, waiting and timers, as an argument: what runs beside the tick, and what it waits on.
+"""Threads, waiting and timers, as an argument: how work runs in parallel with the tick, and how it waits.
 
-The machine's own threads unless others are handed in; the tests' simulation hands in ones that a seed schedules on
-virtual time. Short locks that no one waits under stay ``threading.Lock``: they order, they do not wait.
+By default they are the machine's own threads. The simulation of the tests passes threads that a seed schedules on
+virtual time. Locks that are held only briefly stay ``threading.Lock``: they order accesses, and a thread never waits
+for an event while it holds one.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Condition(Protocol):
         """Wait until ``predicate`` is true, at most ``timeout`` seconds; return its last value."""
 
     def notify_all(self) -> None:
-        """Wake every waiting thread."""
+        """Wake every thread that waits for this condition."""
 
 
 class Event(Protocol):
@@ -78,16 +79,16 @@ class Threads(Protocol):
     """Where threads, conditions, events and timers come from. Any thread."""
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
-        """Run ``run`` on a thread of its own that does not keep the process alive."""
+        """Run ``run`` on a separate thread that does not keep the process alive."""
 
     def condition(self) -> Condition:
-        """Return a new condition."""
+        """Return a new condition with its own lock."""
 
     def event(self) -> Event:
-        """Return a new event."""
+        """Return a new event that is not set."""
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
-        """Run ``call`` once after ``delay_ms``, on a thread of its own."""
+        """Run ``call`` once after ``delay_ms``, on a separate thread."""
 
 
 class _Alarms:
@@ -118,9 +119,9 @@ class _Alarms:
     def _run(self) -> None:
         while True:
             call = self._next()
-            try:  # on a thread of its own: what hangs or raises would keep all others waiting
+            try:  # on a separate thread: a call that hangs or raises would delay all others
                 threading.Thread(target=call, name="timer", daemon=True).start()
-            except RuntimeError:  # there is none to be had now
+            except RuntimeError:  # the machine has no thread left now
                 self.later(NO_THREAD_PAUSE_MS, call)
 
     def _next(self) -> Callable[[], None]:
@@ -154,21 +155,21 @@ class MachineThreads:
         self._timers = _Alarms()
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
-        """See Threads."""
+        """Start a daemon thread of the machine and return it."""
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
 
     def condition(self) -> Condition:
-        """See Threads."""
+        """Return a new ``threading.Condition`` with its own lock."""
         return threading.Condition()
 
     def event(self) -> Event:
-        """See Threads."""
+        """Return a new ``threading.Event`` that is not set."""
         return threading.Event()
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
-        """See Threads."""
+        """Run ``call`` once after ``delay_ms`` on a separate thread of the machine."""
         return self._timers.later(delay_ms, call)
 
 
@@ -192,11 +193,11 @@ class SystemClock:
     """Port Clock by the machine's own clocks."""
 
     def now_ms(self) -> int:
-        """See Clock."""
+        """Return the machine's wall clock time, ms since the epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """See Clock."""
+        """Return the machine's monotonic time in ms. Its zero is arbitrary."""
         return time.monotonic_ns() // 1_000_000
 
 
@@ -313,16 +314,16 @@ def _is_wanted(answer: Future[T]) -> bool:
     return answer.running() or (not answer.cancelled() and answer.set_running_or_notify_cancel())
 
 
-# Threads for calls that come often and take little: one that has nothing left to do waits a while for the next call.
+# Threads for frequent short calls: an idle thread waits a while for the next call.
 #
-# A port Threads in front of another one. Starting a thread costs its caller a wait for it to come up; thousands of
-# connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
-# threads, one after the other: with a thread each they keep each other, and REST, from the interpreter. While calls
-# wait, a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running,
-# as long as there are fewer threads than there may be.
+# A port Threads in front of another one. The caller of a thread's start waits until the thread runs. Creating thousands
+# of connectors in a row would cost the tick one such wait each. Hundreds of calls that arrive at once run on a few
+# threads, one after the other. A thread for each would keep the interpreter from the other threads and from REST. While
+# calls wait, a thread is added every few ms up to the limit. So a call that never returns keeps its own thread and
+# delays no other call.
 #
-# Not a ThreadPoolExecutor: the interpreter waits for each of its threads when it ends, and a plug-in's call that hangs
-# would keep the process; and the tests' simulation schedules threads itself, which takes a port.
+# Not a ThreadPoolExecutor, for two reasons. At exit the interpreter joins each of its threads, so a plug-in's call that
+# hangs would keep the process. And the tests' simulation schedules threads itself, which takes a port.
 
 
 KEPT_S, KEPT_MOST = 2.0, 4  # threads that have nothing to do
@@ -340,16 +341,19 @@ class _Run:
         self.over = over
 
     def join(self, timeout: float | None = None) -> None:
-        """See RunningThread."""
+        """Wait until the call has ended, at most ``timeout`` seconds."""
         self.over.wait(timeout)
 
     def is_alive(self) -> bool:
-        """See RunningThread."""
+        """Return whether the call has not ended yet."""
         return not self.over.is_set()
 
 
 class ElasticPool:
-    """Any thread."""
+    """Runs each call on an idle thread or a new one, and keeps a few idle threads.
+
+    Methods may be called on any thread.
+    """
 
     def __init__(
         self, threads: Threads, kept_s: float = KEPT_S, most: int = KEPT_MOST, at_most: int | None = None
@@ -398,7 +402,7 @@ class ElasticPool:
             self._grow_later()
         try:
             self._threads.start("brief", lambda: self._work(self._next()))
-        except RuntimeError:  # there is none to be had now; it is tried again
+        except RuntimeError:  # the machine has no thread left now: try again later
             with self._changed:
                 self._count -= 1
                 self._grow_later()
@@ -416,15 +420,15 @@ class ElasticPool:
         return answer
 
     def condition(self) -> Condition:
-        """See Threads."""
+        """Return a new condition of the port behind this one."""
         return self._threads.condition()
 
     def event(self) -> Event:
-        """See Threads."""
+        """Return a new event of the port behind this one."""
         return self._threads.event()
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
-        """See Threads."""
+        """Run ``call`` once after ``delay_ms`` on a timer of the port behind this one."""
         return self._threads.later(delay_ms, call)
 
     def _work(self, run: _Run | None) -> None:

@@ -15,7 +15,7 @@ MINIMUM = 512
 """Spark's JVM opens about 420 files before it runs a job, most of them jars; the worker's own process about 120."""
 RECOMMENDED = 4_096
 MOST = 1_048_576
-"""Where the hard limit is unlimited or greater: what Linux grants a process by default (``fs.nr_open``)."""
+"""Used where the hard limit is unlimited or greater. Linux grants a process this many by default (``fs.nr_open``)."""
 NOWHERE = "/dev/null"
 
 

@@ -12,5 +12,5 @@ Downloads = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 @contextlib.contextmanager
 def shown_nowhere(_name: str, _size_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show nothing."""
+    """Yield a progress callback that shows nothing."""
     yield lambda _bytes: None

@@ -166,7 +166,7 @@ def _refuse(literal: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
-# How a dataclass of the ports is shown as JSON: said once, beside its fields.
+# The JSON form of a dataclass of the ports, declared once, next to its fields.
 #
 # Owns: the metadata of fields. The keys are pydantic's names for the same (``alias``, ``description``, ``exclude_if``,
 # ``json_schema_extra``), so that it makes the JSON Schema from the class; rest/json_values.py writes the JSON by them.

@@ -1,7 +1,7 @@
 """Jars of a lock file: downloaded several at a time, each checked by its SHA-256 before it gets its name.
 
-To resolve a broker's jars takes a hundred requests one after the other, a minute of a first run. The lock file beside
-this module lists them; ``tests/integration/test_locked_jars.py`` compares it with what Maven Central resolves to.
+Resolving a broker's jars takes a hundred sequential requests, a minute of a first run. The lock file next to this
+module lists them. ``tests/integration/test_locked_jars.py`` compares it with the result of Maven Central.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LockedJar:
 
     @property
     def name(self) -> str:
-        """Return the file's name."""
+        """Return the jar's file name without its folders."""
         return PurePosixPath(self.path).name
 
 

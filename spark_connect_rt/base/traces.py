@@ -1,6 +1,6 @@
-"""What is abnormal about a connector, in one line for those who are woken by it. Pure.
+"""Shows the cause of a connector's failure in one line for the operator on duty. Pure.
 
-Owns the order: what stands first is what to look at first.
+Owns the order: the most urgent part comes first.
 """
 
 from __future__ import annotations

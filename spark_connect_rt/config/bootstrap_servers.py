@@ -18,7 +18,7 @@ _FORMS = "write host:port, [IPv6 address]:port or LISTENER://host:port"
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker listens."""
+    """The host and port on which a broker listens."""
 
     host: str
     port: int

@@ -29,7 +29,7 @@ REQUIRED: Final = _Required()
 
 
 class Type(Enum):
-    """What a setting's text means."""
+    """The type of a setting, by which its text is parsed (Java ``ConfigDef.Type``)."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -186,7 +186,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """What validation found out about one setting (Java ``ConfigValue``)."""
+    """The result of validating one setting (Java ``ConfigValue``)."""
 
     name: str
     value: Any
@@ -243,9 +243,9 @@ class ConfigDef:
         return values
 
     def validate(self, raw: Mapping[str, Any]) -> list[ConfigValue]:
-        """Return one finding a declared setting, good or bad, in order of declaration; never raises.
+        """Return one finding a declared setting, valid or not, in order of declaration; never raises.
 
-        A text that is none of the setting's type has the value None; one that only its check refuses keeps it.
+        The value is None if the text does not have the setting's type. A value that only the check rejects is kept.
         """
         findings = []
         for key in self.keys:

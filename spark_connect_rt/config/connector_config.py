@@ -1,4 +1,4 @@
-"""Settings that every connector has, and what may not stand beside what (Java ``ConnectorConfig``)."""
+"""The settings that every connector has, and which of them exclude each other (Java ``ConnectorConfig``)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ERRORS = ConfigDef(
 )
 
 
-# What only sink connectors have: their topics, their dead letter queue (Java ``SinkConnectorConfig``).
+# Settings of sink connectors only: their topics, their dead letter queue (Java ``SinkConnectorConfig``).
 
 
 _SINK_COMMON, _SINK_ERRORS = "Common", "Error Handling"
@@ -220,7 +220,7 @@ def dead_letter_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-# What only source connectors have: topic creation, exactly-once, an offset topic (Java ``SourceConnectorConfig``).
+# Settings of source connectors only: topic creation, exactly-once, an offset topic (Java ``SourceConnectorConfig``).
 
 
 _TOPICS, _ONCE, _OFFSETS = "Topic Creation", "Exactly Once Support", "offsets.topic"
@@ -303,7 +303,7 @@ def source_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """
     groups = parse_value(Type.LIST, config.get(f"{_NEW_TOPICS}groups") or "")
     if len(set(groups)) < len(groups):
-        return {}  # the list says it itself; what its groups lack is not asked, as in Java
+        return {}  # The list's own check complains; as in Java, the settings of its groups are not checked then
     if not any(name.startswith(_NEW_TOPICS) and name != f"{_NEW_TOPICS}groups" for name in config) and not groups:
         return {}
     keys = [key for group in dict.fromkeys([*groups, "default"]) for key in _group_keys(group)]

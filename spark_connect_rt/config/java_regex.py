@@ -1,6 +1,6 @@
 """Java regular expressions in Python (``topics.regex`` and the like), matched against whole names.
 
-Owns: the few spellings that differ. Pure. What Python cannot say is refused, never guessed.
+Owns: the few spellings that differ. Pure. An expression that Python cannot express is rejected, never approximated.
 """
 
 from __future__ import annotations

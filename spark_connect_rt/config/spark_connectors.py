@@ -96,7 +96,7 @@ CONFIG = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SparkSourceConfig:
-    """The typed settings."""
+    """The typed settings of a Spark source connector."""
 
     topic: str
     format: str

@@ -20,7 +20,7 @@ _BIG_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,10})?")
 _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX][\da-fA-F]*\.?[\da-fA-F]*[pP][+-]?\d+)[fFdD]?")
-_EDGE_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim takes off
+_EDGE_BLANKS = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
 
 
 def wrapped(number: int, bits: int) -> int:
@@ -112,7 +112,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_single(text: str) -> float:
-    """Return ``Float.parseFloat``. Raises ValueError."""
+    """Return the number that Java's ``Float.parseFloat`` reads from a text. Raises ValueError: it is not a number."""
     number = parse_float(text)
     bare = text.strip(_EDGE_BLANKS).rstrip("fFdD")
     return single_of_decimal(Decimal(bare)) if _BIG_DECIMAL.fullmatch(bare) else to_single(number)

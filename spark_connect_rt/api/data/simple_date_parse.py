@@ -143,7 +143,7 @@ _READERS: dict[str, Callable[[PatternPart, str, int], tuple[int, int]]] = {
 
 
 def _moment(fields: Fields) -> int:
-    """Return ms since the epoch of lenient fields; what was not read is 1970-01-01 00:00."""
+    """Return ms since the epoch of leniently read fields. Missing fields default to 1970-01-01 00:00."""
     year = fields.get("y", 1970)
     year = 1 - year if fields.get("G") == 0 else year
     order = list(fields)

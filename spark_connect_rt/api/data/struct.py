@@ -116,7 +116,7 @@ class Struct:
         return hash((self.schema, tuple(map(repr, self._values))))
 
     def __repr__(self) -> str:
-        # The form of Java's toString: what FileStreamSink and StringConverter write.
+        # The form of Java's toString, which FileStreamSink and StringConverter write.
         named = zip(self.schema.fields, self._values, strict=True)
         return f"Struct{{{','.join(f'{m.name}={v}' for m, v in named if v is not None)}}}"
 

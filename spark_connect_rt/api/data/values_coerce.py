@@ -125,7 +125,7 @@ def _temporal(to: Schema, schema: Schema | None, value: Any) -> Any:
 
 
 def _from_temporal(value: Any, schema: Schema | None, name: str) -> Any:
-    """Return the value as the logical type ``name``; None: it is no date, or of a schema that does not say so."""
+    """Return the value as the logical type ``name``. None: not a date or time, or its schema has another type."""
     if not isinstance(value, dt.date | dt.time):
         return None
     if schema is None or schema.name == name:

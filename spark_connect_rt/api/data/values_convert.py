@@ -1,7 +1,7 @@
-"""One Connect value as another type (Java ``Values.convertTo...``): a text is read first where the type asks for it.
+"""Converts a Connect value to another type (Java ``Values.convertTo...``). A text is parsed first if the type needs it.
 
-``schema`` is always that of the value given; None where it has none. Only text that is no number, and what cannot be a
-number at all, is refused.
+``schema`` is always the schema of the given value, None if it has none. Raises DataError only for text that is not a
+number, and for values that cannot be converted to a number at all.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _required(to: Schema, schema: Schema | None, value: Any) -> Any:
 
 
 def _read(to: Schema, schema: Schema | None, value: Any) -> SchemaAndValue:
-    """Return schema and value with a text replaced by what it stands for, where ``to`` is no text or number."""
+    """Return schema and value. A text is replaced by the value that it spells if ``to`` is a container or not text."""
     if not isinstance(value, str):
         return SchemaAndValue(schema, value)
     if temporal_type(to):

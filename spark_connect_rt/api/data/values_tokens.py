@@ -29,11 +29,11 @@ class Tokens:
         return self._index
 
     def has_next(self) -> bool:
-        """Whether anything is left."""
+        """Return whether any token is left."""
         return self._next is not None or self._index < len(self.text)
 
     def next(self) -> str:
-        """Return the next token."""
+        """Consume and return the next token."""
         token = self._cut() if self._next is None else self._next
         self._next, self.previous = None, token
         return token

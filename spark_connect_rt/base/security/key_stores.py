@@ -1,6 +1,6 @@
 """Java trust and key stores: which file, of which format, opened by which password.
 
-Owns: the name of the setting that is wrong when there is none. What is in one: ``tls_entries``.
+Owns: the name of the invalid setting in an error. The entries of a store are read in ``tls_entries``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from spark_connect_rt.errors import BadConfigError
 
 # Java's own key store format (JKS): entries out of the file's bytes.
 #
-# Owns the layout, the store's keyed digest and Sun's key protection. Pure. Certificates and keys stay DER; what is done
-# with them is ``tls_stores``'. JCEKS (another magic number) and JKS' successor PKCS12 are not read here.
+# Owns the layout, the store's keyed digest and Sun's key protection. Pure. Certificates and keys stay DER;
+# ``tls_stores`` uses them. JCEKS (another magic number) and JKS' successor PKCS12 are not read here.
 #
-# No library: the one there is (pyjks) rests since 2020 and needs a C compiler to install.
+# No library: the existing one (pyjks) has had no release since 2020 and needs a C compiler to install.
 # Source: JDK ``sun.security.provider.JavaKeyStore`` and ``KeyProtector``, as documented by their file comments.
 
 
@@ -51,7 +51,7 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class JksStore:
-    """What a store holds; certificates are DER."""
+    """The content of a store. All certificates are DER bytes."""
 
     keys: tuple[KeyEntry, ...]
     trusted: tuple[bytes, ...]
@@ -87,7 +87,7 @@ def unprotect_key(entry: KeyEntry, password: str) -> bytes:
 
 
 class _Reader:
-    """Java's DataInputStream over bytes."""
+    """Reads big-endian values from bytes like Java's DataInputStream. Raises IndexError at the end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -1,8 +1,8 @@
-"""What ``sasl.*`` properties say about OAUTHBEARER tokens, as one value.
+"""The OAUTHBEARER part of ``sasl.*`` properties, as one value.
 
 Owns the names: JAAS options, KIP-768's and KIP-1139's settings and which of them wins (Java ``ConfigOrJaas``: the
-setting). Pure. A token endpoint means client credentials, a ``file:`` URL a token in a file, neither an unsecured
-token of the ``unsecuredLogin*`` options, as in Java. Java classes cannot run here and are refused by name.
+setting). Pure. A token endpoint means client credentials and a ``file:`` URL means a token in a file. Neither means an
+unsecured token of the ``unsecuredLogin*`` options, as in Java. Java classes cannot run here and are rejected by name.
 Source: Java ``OAuthBearerLoginModule``, ``DefaultJwtRetriever``, ``OAuthBearerUnsecuredLoginCallbackHandler``.
 """
 

@@ -52,7 +52,7 @@ def _options(tokens: Sequence[JaasToken]) -> tuple[dict[str, str], Sequence[Jaas
 
 
 def _unquoted(option: str) -> BadConfigError:
-    """Name an option, and nothing that stands behind it: it may be a part of a password."""
+    """Return the error for an option. It does not show the value, which may be part of a password."""
     return _refused(f'option {option} has an invalid value. Put the value in quotes: {option}="..."')
 
 
