@@ -65,7 +65,7 @@ def union(parts: Iterable[ConnectorsAndTasks]) -> ConnectorsAndTasks:
 def split(
     held: Mapping[str, ConnectorsAndTasks], wanted: ConnectorsAndTasks
 ) -> tuple[dict[str, ConnectorsAndTasks], dict[str, ConnectorsAndTasks]]:
-    """Return, member by member, what it holds of ``wanted`` and what it holds besides, in its own order."""
+    """Return what each member holds of ``wanted``, and what it holds of other work. Both keep the member's order."""
     if wanted.is_empty:
         return dict.fromkeys(held, NOTHING), dict(held)
     connectors, tasks = set(wanted.connectors), set(wanted.tasks)  # once, not once a member
@@ -82,12 +82,12 @@ def split(
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRound:
-    """What the leader knows when it must assign.
+    """The input of the leader when it must assign.
 
     ``configured``: every connector of the snapshot and its tasks (none for an inconsistent connector).
-    ``config_offset``: what ``agree_on_offset`` gave. ``generation`` is the round's own number,
-    ``last_completed_generation`` the last one this same worker adopted (-1: none). ``max_delay_ms`` bounds the pause
-    between revocations and, unless ``lost_delay_ms`` says otherwise, how long lost work waits for its worker.
+    ``config_offset``: the result of ``agree_on_offset``. ``generation`` is the round's own number,
+    ``last_completed_generation`` the last one this same worker adopted (-1: none). ``max_delay_ms`` limits the pause
+    between revocations. It also limits how long lost work waits for its worker, unless ``lost_delay_ms`` is set.
     """
 
     leader_id: str
@@ -116,14 +116,14 @@ class AssignmentRound:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentResult:
-    """What each member is assigned, and who owns what once all have carried it out."""
+    """The assignment of each member, and the owners of all work once every member has carried it out."""
 
     assignments: Mapping[str, Assignment]
     owners: Mapping[str, ConnectorsAndTasks] = field(default_factory=dict)
     delay_ms: int = 0
 
     def owner_of(self, item: str | ConnectorTaskId) -> str | None:
-        """Return the member that owns a connector (by name) or a task; None when no one does."""
+        """Return the member that owns a connector (by name) or a task. None: it is not assigned to any member."""
         for member, owned in self.owners.items():
             if item in (owned.connectors if isinstance(item, str) else owned.tasks):
                 return member

@@ -1,8 +1,8 @@
-"""The assignor of ``compatible`` and ``sessioned``: keep what runs, move only what must, in two rounds.
+"""The assignor of ``compatible`` and ``sessioned``: keep running work in place and move only the rest.
 
-Owns one round of KIP-415 (Java ``IncrementalCooperativeAssignor.performTaskAssignment``). The leader passes
-the memory of its previous round in and keeps the one that comes out; a new leader begins with
-``AssignorMemory()`` and therefore places a dead leader's work at once.
+Owns one round of KIP-415 (Java ``IncrementalCooperativeAssignor.performTaskAssignment``). The leader passes in the
+memory of its previous round and keeps the returned one. A new leader begins with ``AssignorMemory()`` and therefore
+places a dead leader's work at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from spark_connect_rt.group.assignments import (
 )
 from spark_connect_rt.group.subprotocol import Assignment
 
-# What members must stop: deleted work, work held twice, and work in the way of balance.
+# Work that members must stop: deleted work, work held twice, and work in the way of balance.
 #
-# Owns the arithmetic of balance (Java ``IncrementalCooperativeAssignor.loadBalancingRevocations``) and the
-# back-off between rounds that revoke. Decides nothing about when; ``incremental`` does.
+# Owns the arithmetic of balance (Java ``IncrementalCooperativeAssignor.loadBalancingRevocations``) and the back-off
+# between rounds that revoke. ``incremental`` decides when to revoke.
 
 
 Item = TypeVar("Item")
@@ -105,10 +105,10 @@ def add(
 
 @dataclass(frozen=True, slots=True)
 class AssignorMemory:
-    """What the leader remembers between rounds; a new leader starts with an empty one.
+    """The leader's memory between rounds. A new leader starts with an empty one.
 
     ``candidates`` are workers that were empty while a delay ran, in order of discovery.
-    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were sent.
+    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is the delay that was sent to the members.
     """
 
     previous_assignment: ConnectorsAndTasks = NOTHING
@@ -128,7 +128,7 @@ class AssignorMemory:
 
 @dataclass(frozen=True, slots=True)
 class LostWork:
-    """What becomes of lost work in one round."""
+    """How one round treats lost work."""
 
     memory: AssignorMemory
     to_reassign: ConnectorsAndTasks  # place it like new work, now
@@ -274,8 +274,8 @@ def fill_in_runs(load: Mapping[str, Sequence[Item]], items: Sequence[Item]) -> d
 
 def _compare(memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]) -> _Facts:
     if memory.previous_generation != this_round.last_completed_generation:
-        # The previous round was never adopted here, or another worker led since: what was handed out is
-        # not known, so nothing can be lost.
+        # The previous round was never adopted here, or another worker led since. The leader does not know what was
+        # assigned, so nothing can be lost.
         memory = replace(memory, previous_assignment=NOTHING)
     active = union(held.values())
     if not (memory.previous_revocation & active).is_empty:
@@ -316,7 +316,7 @@ def _load_balancing(
 def _moving(
     memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]
 ) -> dict[str, ConnectorsAndTasks]:
-    """Return what members give up for load: what they still hold, and nothing while a delay runs."""
+    """Return the tasks that members must give up for load, if they still hold them. Empty while a delay runs."""
     if memory.delay_ms != 0 or not this_round.moves:
         return {}
     found: dict[str, ConnectorsAndTasks] = {}

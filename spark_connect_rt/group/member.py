@@ -80,7 +80,7 @@ class GroupMember(Protocol):
         """Return the member id, empty unless the membership is stable."""
 
     def trouble(self) -> str:
-        """Return why the group is not joined, as it was said last; empty: nothing was. Any thread."""
+        """Return the last reason why the group could not be joined; empty: there was none. Any thread."""
 
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's (I7). Any thread; reads the clock.
@@ -101,10 +101,10 @@ class GroupMember(Protocol):
         """Leave if still in, close connections and threads."""
 
 
-# What waits for the herder's next poll, and the one Condition it waits on.
+# The events that wait for the herder's next poll, and the one Condition it waits on.
 #
-# Owns the order of MembershipEvents and which of them a newer one makes worthless. Three things end a wait: an
-# event, a wake-up, time. Any thread may tell or wake; only the herder's takes.
+# Owns the order of MembershipEvents, and which older events a newer one replaces. Three things end a wait: an event, a
+# wake-up, time. Any thread may queue events or wake; only the herder's thread takes them.
 
 
 class MembershipInbox:
@@ -121,8 +121,8 @@ class MembershipInbox:
     def tell(self, event: MembershipEvent, number: int = 0) -> None:
         """Queue an event; ``number`` is the round or generation its answer must carry.
 
-        A lost contact overtakes everything: what it follows must not be acted on any more. A new JoinRequired
-        replaces the older one and the leader's task of a round that is over.
+        A lost contact clears the queue, because the herder must not act on older events any more. A new JoinRequired
+        replaces the older one, and the leader's AssignmentRequired of an older round.
         """
         with self._condition:
             if isinstance(event, ContactLost):
@@ -148,7 +148,7 @@ class MembershipInbox:
         """End the wait, or the next one."""
         with self._condition:
             if self._woken:
-                return  # who waits was notified, and is on its way
+                return  # the waiting thread was notified already and will take the events
             self._woken = True
             self._condition.notify_all()
 

@@ -1,14 +1,14 @@
-"""What one rebalance was, from what each worker saw of it: who came and went, what moved, why, how long. Pure.
+"""Combines the views that the workers have of one rebalance: joined and left members, moved work, reason, time. Pure.
 
-Owns the shape of a rebalance's ``details`` in the group's story, its sentence, and how the views of several workers
-become one. The leader knows the members; each worker knows what came to it and what it gave up.
+Owns the shape of a rebalance's ``details`` in the group's event log, its sentence, and how the views of several workers
+become one. The leader knows the members; each worker knows the work that it received and gave up.
 
 ``details``::
 
     {"generation", "protocol", "leader": worker id, "took_ms",
      "members": [worker ids] | null, "joined": [...] | null, "left": [...] | null,      null: not known
-     "moved": [{"connector", "task" (null: the connector itself), "from" (null: nobody), "to"}], "moved_count",
-     "released": [{"connector", "task", "from"}], "released_count",                      given up, nobody has it yet
+     "moved": [{"connector", "task" (null: the connector itself), "from" (null: no worker), "to"}], "moved_count",
+     "released": [{"connector", "task", "from"}], "released_count",                      given up, not assigned yet
      "workers": [{"worker_id", "took_ms", "reason", "rounds"}]}
 """
 
@@ -29,7 +29,7 @@ _GENERIC = ("the group is rebalancing", "the rebalance was overtaken", "the grou
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What the leader saw of the group: worker ids now, and the difference to the round before (None: not known)."""
+    """The leader's view of the group: worker ids now, and the difference to the round before (None: not known)."""
 
     now: tuple[str, ...]
     joined: tuple[str, ...] | None
@@ -38,7 +38,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class OwnView:
-    """What one worker saw. ``owners``: who had an item before, by worker id; times in ms."""
+    """The view of one worker. ``owners``: the previous owner of an item, by worker id; times in ms."""
 
     worker_id: str
     generation: int
@@ -72,7 +72,7 @@ def members_of(
 
 
 def items_of(work: ConnectorsAndTasks) -> list[Item]:
-    """Return connectors, then tasks."""
+    """Return the connectors, followed by the tasks."""
     items: list[Item] = list(work.connectors)
     items.extend(work.tasks)
     return items

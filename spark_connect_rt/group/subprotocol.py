@@ -19,10 +19,10 @@ CONNECTOR_TASK = -1
 """Stands for the connector itself in a list of task numbers."""
 
 OWN_PREFIX = "connectrt-"
-"""Before a protocol's name: the same bytes, offered first by workers of this product only.
+"""The prefix of a protocol's name with the same bytes, which workers of this product offer first.
 
-The broker chooses a protocol that every member offers, and of those the one that members name first: so this one is
-chosen exactly when no other kind of worker is in the group (docs/decisions/0005).
+The broker chooses among the protocols that every member offers, and takes the one that members name first. So it
+chooses this one exactly when no other kind of worker is in the group (docs/decisions/0005).
 """
 
 COMPACT_SUFFIX = "-compact"
@@ -77,10 +77,10 @@ _VERSIONS = {ConnectProtocol.EAGER: 0, ConnectProtocol.COMPATIBLE: 1, ConnectPro
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member must start (``connectors``, ``tasks``) and stop (``revoked_*``).
+    """The work that a member must start (``connectors``, ``tasks``) and stop (``revoked_*``).
 
-    V0: start is everything the member shall run. V1, V2: only what is new. ``config_offset`` is the
-    snapshot it was made from; ``delay_ms`` the scheduled rebalance, 0 if none.
+    V0: start is everything the member shall run. V1, V2: only new work. ``config_offset`` is the snapshot it was made
+    from; ``delay_ms`` the scheduled rebalance, 0 if none.
     """
 
     leader_id: str
@@ -106,10 +106,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetadata:
-    """What a member says of itself when it joins.
+    """A member's metadata in JoinGroup.
 
-    ``url`` is the advertised REST URL with its trailing slash; ``config_offset`` the last decodable record
-    of the config topic plus one (-1 when empty); ``allocation`` what it runs now, None for nothing.
+    ``url`` is the advertised REST URL with its trailing slash. ``config_offset`` is the last decodable record of the
+    config topic plus one (-1 when empty). ``allocation`` is the work that it runs now, None for nothing.
     """
 
     url: str
@@ -173,7 +173,7 @@ def encode_assignment(protocol: ConnectProtocol, assignment: Assignment, work: _
 
 
 _Work = tuple[bytes, bytes]
-"""What an assignment gives and what it revokes, encoded: the same in every protocol."""
+"""The assigned and the revoked work of an assignment, encoded: the same bytes in every protocol."""
 
 
 def _work_of(assignment: Assignment) -> _Work:

@@ -33,8 +33,9 @@ class CompactedLog(Protocol):
     def start(self, on_records: OnRecords) -> None:
         """Check or create the topic, then read to its end before returning; keep reading afterwards.
 
-        A log made for a long topic may return once the topic is checked, read on in the background and leave out
-        records that a later one of their key replaces; ``read_to_end`` then waits for it as long as it gets on.
+        The log of a long topic may return once the topic is checked and continue to read in the background. It leaves
+        out records that a later one of the same key replaces. ``read_to_end`` then waits for it as long as it makes
+        progress.
 
         Raises BadConfigError (wrong cleanup.policy or partition count), RetriableError (broker not reachable).
         """
@@ -42,7 +43,7 @@ class CompactedLog(Protocol):
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
         """Send (key, value) records in order; returns at once. ``None`` value is a tombstone.
 
-        ``on_appended`` gets RetriableError when too much is under way already; then none or some of them are sent.
+        ``on_appended`` gets RetriableError when too many records are in flight; then none or some of them are sent.
         """
 
     def flush(self, timeout_ms: int) -> None:
@@ -67,12 +68,12 @@ class CompactedLog(Protocol):
 class FencedWriter(Protocol):
     """Appends to a log in transactions, as the only one that may (KIP-618; the leader's producer).
 
-    Writers of one transactional id shut each other out: who claimed last writes. What a fenced writer sends is
-    refused by the broker, so it is never visible. One thread at a time.
+    Writers of one transactional id fence each other: only the last claimant can write. The broker rejects records of a
+    fenced writer, so they are never visible. One thread at a time.
     """
 
     def claim(self, timeout_ms: int) -> None:
-        """Shut out any earlier claimant, and abort what it left open. Nothing to do while claimed.
+        """Fence any earlier claimant, and abort its open transaction. Nothing to do while claimed.
 
         Raises RetriableError, TimedOutError; ConnectError when this worker may not (authorization).
         """
@@ -166,7 +167,7 @@ class LazyLog:
         return False
 
     def close(self) -> None:
-        """Close it for good."""
+        """Close the log and stop opening it again."""
         self._closed = True
         self._close()
 

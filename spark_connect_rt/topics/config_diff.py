@@ -1,4 +1,4 @@
-"""What differs between two configurations, and which configuration a rollback writes. Pure."""
+"""The differences between two configurations, and the configuration that a rollback writes. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from spark_connect_rt.config.secrets import is_reference, named_like_secret, sur
 
 # Which settings of a connector the history must not show, and a configuration without them.
 #
-# Owns the rule. A value that is one reference to a config provider is shown as it stands. Hidden are settings of type
-# PASSWORD, those of Kafka's clients that hold secrets under whatever prefix, values that carry credentials inside (a
-# JAAS line, a URL with a password), and what no plug-in here declares but is named like a secret. Where the
-# connector's class is not known here everything that it alone would declare is hidden: nobody can say what holds a
-# secret.
+# Owns the rule. A value that is one reference to a config provider is shown unchanged. These are hidden:
+# - settings of type PASSWORD, and those of Kafka's clients that hold secrets, under any prefix
+# - values that carry credentials inside (a JAAS line, a URL with a password)
+# - settings that no plug-in here declares, if they are named like a secret If the connector's class is unknown here,
+#   every setting that it alone would declare is hidden: any of them may be secret.
 
 
 HIDDEN = "[hidden]"
@@ -22,7 +22,7 @@ _OF_EVERY_CONNECTOR = ("name", "connector.class", "tasks.max", "topics", "topics
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSettings:
-    """What is declared of a connector's settings: name -> whether it holds a secret.
+    """The declared settings of a connector: name -> whether it holds a secret.
 
     ``complete`` False: the class of the connector, or of something it names, is not known here.
     """
@@ -71,12 +71,12 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback writes.
+    """The configuration that a rollback writes.
 
     Attributes:
         config: with the present values of hidden settings put in.
-        kept: settings whose present value stays, because the history does not hold the one of then.
-        missing: settings that cannot be restored: hidden then, and now not there. Not empty: refuse.
+        kept: settings whose present value stays, because the history does not hold the old one.
+        missing: settings that cannot be restored: hidden in the history, and absent now. Not empty: reject.
     """
 
     config: Mapping[str, str]

@@ -1,10 +1,10 @@
 """The config topic as a store: snapshots to read, whole-record writes, events (Java ``KafkaConfigBackingStore``).
 
-Owns: which records one change consists of, who may write them how, and reading them back before a write returns. The
-meaning of records is topics/config_state.py; the topic is behind the ports CompactedLog and FencedWriter.
+Owns: which records one change consists of, which writer may write them, and reading them back before a write returns.
+topics/config_state.py interprets the records; the topic is behind the ports CompactedLog and FencedWriter.
 
-With a FencedWriter what only the leader may write goes in transactions that a newer leader's claim shuts out (KIP-618);
-what any worker may write (target states alone, logger levels) never does.
+With a FencedWriter, records that only the leader may write go in transactions, and a newer leader's claim fences them
+(KIP-618). Records that any worker may write (target states alone, logger levels) never do.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ConfigStore:
         return self._writer is None or self._writer.is_claimed()
 
     def claim_write_privileges(self, timeout_ms: int) -> None:
-        """Shut out every earlier leader. Raises RetriableError, TimedOutError, ConnectError."""
+        """Fence every earlier leader. Raises RetriableError, TimedOutError, ConnectError."""
         if self._writer is not None:
             self._writer.claim(timeout_ms)
 
@@ -158,7 +158,10 @@ class ConfigStore:
         self._write([(records.pending_key(name), None)], self._deadline())
 
     def _without_pending(self, name: str) -> list[Change]:
-        """Return what forgets the connector's change under way, with the write that ends it."""
+        """Return the tombstone of the connector's pending change.
+
+        It is written with the record that ends the change.
+        """
         return [(records.pending_key(name), None)] if name in self._snapshot.pending else []
 
     def put_session_key(self, key: SessionKey) -> None:
@@ -171,7 +174,7 @@ class ConfigStore:
         self._lead([(records.restart_key(name), value)], self._deadline())
 
     def put_task_count_record(self, name: str, task_count: int) -> None:
-        """Remember how many producers the next fencing must shut out. Leader only."""
+        """Remember how many producers the next fencing must fence. Leader only."""
         value = records.encode_task_count(task_count)
         self._lead([(records.task_count_key(name), value)], self._deadline())
 
@@ -206,7 +209,7 @@ class ConfigStore:
         for record in batch:
             try:
                 events += self._apply(record)
-            except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
+            except Exception as error:  # noqa: BLE001 - an unexpected error must not end the reader of every worker
                 _log.error("config topic offset=%d ignored: %s", record.offset, error)
         self._snapshot = self._fold.snapshot()  # one assignment: readers see the old one or the new one
         if self._started and self._on_event is not None:
@@ -239,7 +242,7 @@ class ConfigStore:
 
 
 class _Deadline:
-    """What is left of a time limit; without a clock every phase gets all of it."""
+    """The remaining part of a time limit. Without a clock every phase gets all of it."""
 
     def __init__(self, clock: Clock | None, limit_ms: int) -> None:
         self._clock = clock

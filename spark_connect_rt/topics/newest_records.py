@@ -31,10 +31,10 @@ def in_time_order(records: Iterable[R]) -> list[R]:
 
 
 class NewestOfKey:
-    """Tells of each record, as it is read, whether it is the newest of its key; keeps no values. Not thread-safe.
+    """Decides for each record, as it is read, whether it is the newest of its key. Keeps no values. Not thread-safe.
 
-    The outcome is the same in whatever order the partitions are read. ``elsewhere`` and ``is_scattered`` may be called
-    by any thread.
+    The outcome does not depend on the order in which the partitions are read. Any thread may call ``elsewhere`` and
+    ``is_scattered``.
     """
 
     def __init__(self) -> None:

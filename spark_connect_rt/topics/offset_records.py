@@ -52,7 +52,7 @@ def decode_value(value: bytes | None) -> OffsetMap | None:
 def checked(fields: OffsetMap | None) -> dict[str, Any] | None:
     """Return the map as it reads back from the topic: HashMap order, bytes as base64 text.
 
-    Raises DataError for a key that is no string, or a value but null, text, number, boolean, bytes.
+    Raises DataError for a key that is not a string, or a value other than null, text, number, boolean, bytes.
     """
     if fields is None:
         return None
@@ -76,15 +76,15 @@ def checked_offset(fields: OffsetMap | None) -> dict[str, Any] | None:
 
 
 def is_java_long(number: int) -> bool:
-    """Tell whether a number fits into 64 bits."""
+    """Return whether a number fits into 64 bits."""
     return -(2**63) <= number < 2**63
 
 
 # Folds the offset topic into connector -> partition -> offset, remembering the key bytes of each.
 #
-# Owns: lookup by VALUE of the partition. Java finds offsets by the exact bytes of the key, so what is written again
-# must go under the bytes already there; two spellings of one partition are healed by the next write.
-# Holds no lock (its store does).
+# Owns: lookup by VALUE of the partition. Java finds offsets by the exact bytes of the key, so a later write must use
+# the bytes that are already in the topic. The next write repairs two spellings of one partition. Holds no lock (its
+# store does).
 
 
 PartitionKey = tuple[str, Hashable]

@@ -1,8 +1,8 @@
 """The offset topic as a store: where every source partition is (Java ``OffsetStorageWriter`` and ``-Reader``).
 
-Owns coalescing: one append is in flight, and offsets that are put meanwhile go out together, the newest per partition.
-Where several came together the last time, the next ones wait for a moment, because tasks report together. Writes
-nothing when nothing changed, retries failed appends, and tells the putter when its offsets are durable.
+Owns coalescing: one append is in flight. Offsets that are put meanwhile are sent together, the newest per partition.
+After an append of several puts the next one waits for a moment, because tasks report together. Writes nothing when
+nothing changed, retries failed appends, and notifies the caller when its offsets are durable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IsWanted = Callable[[], bool]
 
 READ_LIMIT_MS = 30_000
 RETRY_WAIT_MS = 500  # after a failed append
-GATHER_MS = 4  # for the others of a burst: else its first offset is an append of its own, for twice the CPU
+GATHER_MS = 4  # for the others of a burst: else its first offset is a separate append, for twice the CPU
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class _Put:
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    """Who is notified how an append ended: of the first one, or, as long as ``waits_on``, of the one that succeeds."""
+    """A caller that is notified of the result of the first append, or, while ``waits_on``, of the first success."""
 
     on_done: OnDone
     waits_on: IsWanted
@@ -55,7 +55,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Batch:
-    """Offsets that go out together, and who waits for them."""
+    """Offsets that are sent together, and the callers that wait for them."""
 
     puts: dict[PartitionKey, _Put] = field(default_factory=dict)
     waiting: list[_Waiter] = field(default_factory=list)
@@ -77,7 +77,7 @@ class OffsetStore:
         self._in_flight: _Batch | None = None
         # Offsets appended by this store and not read back yet: until then the fold is older than they are.
         self._unread: dict[PartitionKey, deque[OffsetMap | None]] = {}
-        self._uncertain: set[PartitionKey] = set()  # an append failed: what the topic holds is not known
+        self._uncertain: set[PartitionKey] = set()  # an append failed: the store does not know what the topic holds
         self._loaded = False
         self._retry: Timer | None = None
         self._bursts = False  # the last append was of several puts, or one of several in a row
@@ -89,7 +89,7 @@ class OffsetStore:
         self._log.start(self._on_records)
 
     def stop(self) -> None:
-        """Close the log. Call ``flush`` first: what is still pending is given up."""
+        """Close the log. Call ``flush`` first: ``stop`` drops pending offsets."""
         with self._lock:
             if self._retry is not None:
                 self._retry.cancel()
@@ -155,7 +155,7 @@ class OffsetStore:
                     changed = True
             waits = changed or any(self._is_unsent(key) for key in keys)
             if on_done is not None and waits:
-                # Also when only equal offsets are under way: they are not durable yet.
+                # Also when only equal offsets are in flight: they are not durable yet.
                 self._pending.waiting.append(_Waiter(on_done, is_wanted if until_durable else _never))
         if on_done is not None and not waits:
             on_done(None)
@@ -238,7 +238,8 @@ class OffsetStore:
             self._on_appended(batch, None)
             return
         if not self._may_write():
-            # I7: the coordinator may have given the work away; what it reported must not reach the topic any more.
+            # I7: the coordinator may have assigned the work elsewhere, so the reports must not reach the topic any
+            # more.
             self.give_up()
             self._on_appended(batch, FencedError("contact to the group is lost"))
             return
@@ -291,7 +292,7 @@ class OffsetStore:
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
-                except Exception as error:  # noqa: BLE001 - nor what no one foresaw may end the reader
+                except Exception as error:  # noqa: BLE001 - an unexpected error must not end the reader
                     _log.warning(
                         "offset topic partition=%d offset=%d ignored: %s",
                         record.partition,

@@ -69,7 +69,7 @@ class TopicStatus:
 
 
 def encode_key(key: StatusKey) -> bytes:
-    """Return the record key."""
+    """Return the record key of a status as bytes."""
     match key:
         case ConnectorStatusKey(connector):
             return f"{_CONNECTOR}{connector}".encode()
@@ -170,7 +170,7 @@ def _narrowed(number: int) -> int:
     return (number + 2**31) % 2**32 - 2**31
 
 
-# What is: states of connectors and tasks, and the rule that keeps late writers out (``ConnectorStatus``).
+# States of connectors and tasks, and the rule that rejects late writers (``ConnectorStatus``).
 
 
 class State(Enum):
@@ -187,7 +187,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """One status of a connector or of a task: who says so, in which generation, with a trace if FAILED."""
+    """One status of a connector or task: the reporting worker, its generation, and a trace if FAILED."""
 
     state: State
     worker_id: str

@@ -1,7 +1,7 @@
-"""What the records of the three internal topics say is wrong. Pure: records in, findings out.
+"""Checks the records of the three internal topics. Pure: records in, findings out.
 
-Owns: what counts as damage, and what is merely left over. The meaning of records is the folds' (``state``): whatever a
-worker would make of a topic is what is judged.
+Owns: which records count as damage, and which are merely left over. The folds (``state``) interpret the records: the
+check judges the state that a worker would see.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spark_connect_rt.topics.config_state import ClusterConfigState, ConfigFold
 from spark_connect_rt.topics.status_records import State, TaskStatusKey, TopicStatusKey
 from spark_connect_rt.topics.status_store import from_fields
 
-# What is wrong with an internal topic: findings, and those about the topic itself (settings, partitions, copies).
+# Findings about an internal topic, among them those about the topic itself (settings, partitions, copies).
 #
-# Owns: the words of a finding. What records say is ``topics.store_check``.
+# Owns: the text of a finding. ``topics.store_check`` judges the records.
 
 
 Change = tuple[bytes, bytes | None]
@@ -31,7 +31,7 @@ Change = tuple[bytes, bytes | None]
 
 
 class Severity(Enum):
-    """What a finding means to a worker that starts on these topics."""
+    """The meaning of a finding to a worker that starts on these topics."""
 
     DAMAGE = "damage"  # something the users configured or the tasks reached is lost, or will be
     WARNING = "warning"  # works today; read the explanation
@@ -111,7 +111,7 @@ class Stored:
 
 
 def live_records(records: Sequence[RawRecord]) -> list[RawRecord]:
-    """Return the last record of each key that is no tombstone, in the order given."""
+    """Return the last record of each key unless it is a tombstone, in the order given."""
     last = {(record[0], record[2]): record for record in records}
     return [record for record in records if record[3] is not None and last[record[0], record[2]] is record]
 

@@ -1,13 +1,14 @@
 """The group's bytes in short: metadata and assignments as only workers of this product exchange them.
 
-Owns the layouts under the protocol names that end in ``-compact``, which only our own workers offer: the broker chooses
-one exactly when every member reads it (docs/decisions/0005), so no other kind of worker ever sees these bytes. Must
-not know what an assignment means. A broker keeps a whole group in one record of ``message.max.bytes``
-(1 MiB unless set), so every byte here counts once a member:
+Owns the layouts under the protocol names that end in ``-compact``, which only our own workers offer. The broker chooses
+such a protocol only if every member offers it (docs/decisions/0005), so no other kind of worker ever sees these bytes.
+Must not know what an assignment means. A broker keeps a whole group in one record of ``message.max.bytes`` (1 MiB
+unless set), so every byte here counts once a member:
 
-* metadata: head, URL, config offset, and what is held: as a list, or as its digest when the leader knows the list;
-* assignment: head, how long a list the next metadata may hold, the offset as a difference to the member's own, URL
-  unless the member knows it, then what is new and what is revoked. The leader's member id is JoinGroup's.
+* metadata: head, URL, config offset, and the held work: as a list, or as its digest when the leader knows the list; *
+assignment: head, how long a list the next metadata may hold, the offset as a difference to the member's own, and the
+URL
+  unless the member knows it. Then new and revoked work. The leader's member id is JoinGroup's.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from spark_connect_rt.group.subprotocol import (
 
 
 Work = tuple[tuple[str, ...], tuple[ConnectorTaskId, ...]]
-"""Connectors and tasks."""
+"""Names of connectors, and ids of tasks."""
 
 LARGEST_TASKS = 4_000_000
 LARGEST_NUMBER = 2**31 - 1  # of a task, as in Java's form
@@ -100,7 +101,7 @@ class ByteReader:
         return self._at >= len(self._blob)
 
     def byte(self) -> int:
-        """Return the next byte."""
+        """Consume one byte and return it."""
         return self.take(1)[0]
 
     def varint(self) -> int:
@@ -261,11 +262,11 @@ _NOTHING_HELD, _LIST, _DIGEST = range(3)
 
 @dataclass(frozen=True, slots=True)
 class ReportedWork:
-    """What a member says when it joins: either ``metadata`` with all it holds, or without, and the ``digest`` of it."""
+    """The work that a member reports when it joins: ``metadata`` with all of it, or without it and its ``digest``."""
 
     metadata: WorkerMetadata
     digest: bytes | None = None
-    list_bytes: int = 0  # beside a digest: the length of the list it stands for
+    list_bytes: int = 0  # with a digest: the length of the list that it replaces
     knows_leader: int | None = None  # leader_hint of the leader whose URL the member has
 
 

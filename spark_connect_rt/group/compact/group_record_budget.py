@@ -64,7 +64,7 @@ class GroupRecordBudget:
         return chosen
 
     def is_narrow(self, tasks: int) -> bool:
-        """Return whether a list of all tasks, in no order, would not surely fit beside itself."""
+        """Return whether two lists of all tasks, in any order, might not fit into the record."""
         return tasks * _TASK_BYTES * 2 > self.limit_bytes - _HEAD_BYTES - self.ids_bytes
 
 
@@ -82,7 +82,7 @@ def _host_bytes(url: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FittedAssignment:
-    """What goes out in this round, and how much waits for the next."""
+    """The part of an assignment that this round sends, and how much waits for the next."""
 
     blobs: Mapping[str, bytes]
     result: AssignmentResult
@@ -174,7 +174,7 @@ def _part_given(so_far: Assignment, wanted: Assignment, count: int) -> Assignmen
 
 
 def _part_revoked(so_far: Assignment, wanted: Assignment, count: int) -> Assignment:
-    if so_far.revokes:  # what must stop is in it already
+    if so_far.revokes:  # it already contains the work that must stop
         return so_far
     return replace(
         so_far, revoked_connectors=wanted.revoked_connectors[:count], revoked_tasks=wanted.revoked_tasks[:count]
@@ -200,7 +200,8 @@ def _fitted(fitting: _Fitting, memory: AssignorMemory) -> FittedAssignment:
         previous_revocation=memory.previous_revocation - not_revoked,
     )
     if not not_revoked.is_empty:
-        # What waits for room is no second revocation for balance in a row: no pause may follow from it.
+        # A revocation that waits for room does not count as a further revocation for balance: no pause may follow from
+        # it.
         memory = replace(memory, revoked_in_previous=False, successive_revoking=0)
     waiting = sum(len(part.connectors) + len(part.tasks) for part in (not_given, not_revoked))
     progress = any(each.revokes or each.connectors or each.tasks for each in sent.values())
