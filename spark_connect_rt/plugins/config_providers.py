@@ -22,7 +22,7 @@ class ConfigProviders:
     """Every provider of one worker by its alias. Any thread."""
 
     def __init__(self, providers: Mapping[str, ConfigProvider]) -> None:
-        """Take configured providers."""
+        """Take the configured providers, by alias."""
         self._providers = dict(providers)
 
     @classmethod
@@ -86,7 +86,7 @@ def is_allowed(path: Path, folders: tuple[Path, ...] | None) -> bool:
 
 
 class FileConfigProvider(ConfigProvider):
-    """Reads the file at every look-up; an empty or forbidden path has no values."""
+    """Reads the file for every request. An empty or forbidden path has no values."""
 
     _folders: tuple[Path, ...] | None = None
 
@@ -111,7 +111,7 @@ class DirectoryConfigProvider(ConfigProvider):
     _folders: tuple[Path, ...] | None = None
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take ``allowed.paths``."""
+        """Take the allowed folders of ``allowed.paths``."""
         self._folders = allowed_folders(config)
 
     def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:

@@ -100,7 +100,7 @@ class _Apart(Loader):
         module.__dict__["__builtins__"] = self._imports.builtins
         self._loader.exec_module(module)
 
-    def __getattr__(self, name: str) -> Any:  # get_data, get_resource_reader ...: what the loader offers
+    def __getattr__(self, name: str) -> Any:  # get_data, get_resource_reader ...: other methods of the loader
         return getattr(self._loader, name)
 
 
@@ -129,7 +129,7 @@ class _Finder(MetaPathFinder):
         return location
 
     def forget_missing(self) -> None:
-        """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
+        """Forget the plug-ins whose folder is gone, because another plug-in may take its place."""
         with self._lock:
             gone = [name for name, location in self._locations.items() if not location.path.exists()]
             for name in gone:
@@ -168,7 +168,7 @@ class _Finder(MetaPathFinder):
 
 
 class _SharedCompiled(MetaPathFinder):
-    """Finds packages with compiled modules that no one but plug-ins has, and what these need."""
+    """Finds packages with compiled modules that only plug-ins have, and their dependencies."""
 
     def __init__(self) -> None:
         self._lenders: dict[str, Location] = {}
@@ -212,7 +212,7 @@ def look_when_missing(look_again: Callable[[], object]) -> None:
 
 
 def forget_missing() -> None:
-    """Forget plug-ins that were removed, and their modules; what still runs keeps the code that it has."""
+    """Forget plug-ins that were removed, and their modules. Running tasks keep the code that they have."""
     _FINDER.forget_missing()
 
 
@@ -223,7 +223,7 @@ def _package(fullname: str, path: list[str]) -> ModuleSpec:
 
 
 def _is_compiled(site: Path, top: str) -> bool:
-    """Tell whether a package or module of a folder holds compiled modules."""
+    """Return whether a package or module of a folder holds compiled modules."""
     if not site.is_dir():
         return False  # a wheel of pure Python
     suffixes = tuple(EXTENSION_SUFFIXES)

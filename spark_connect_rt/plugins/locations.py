@@ -31,7 +31,7 @@ class Location:
 
     name: str
     path: Path
-    site: Path  # what a module search starts from
+    site: Path  # the start of the search for its modules
     error: str = ""  # why it cannot be used; empty: it can
     java: bool = False  # holds Java plug-ins: nothing of it is imported
 
@@ -113,7 +113,7 @@ def _entries(points: metadata.EntryPoints, version: str | None) -> list[FoundEnt
 
 
 def _is_plugin(folder: Path) -> bool:
-    """Tell whether an element of ``plugin.path`` is a plug-in itself, not a folder of some."""
+    """Return whether an element of ``plugin.path`` is a plug-in itself, not a folder of some."""
     if folder.suffix in (".whl", ".jar") and folder.is_file():
         return True
     return _is_python(folder)
@@ -161,4 +161,4 @@ def _holds_java(path: Path) -> bool:
     try:
         return holds_java(path)
     except OSError:
-        return False  # what cannot be read is reported by who reads it
+        return False  # the code that reads the place reports the error

@@ -1,8 +1,8 @@
-"""Notices what is put into the folders of ``plugin.path`` by hand while a worker runs, and has the registries search.
+"""Notices plug-ins that are copied into ``plugin.path`` while a worker runs, and has the registries search.
 
-Owns what the folders held when they were searched last, and the thread that looks. Java's workers look once, when they
-start. A look costs a ``stat`` of each folder and archive; folders are listed again when they have changed. What is
-still being copied is left until two looks find the same.
+Owns the content of the folders at the last search, and the thread that checks them. Java's workers search once, when
+they start. A check costs a ``stat`` of each folder and archive; folders are listed again when they have changed. Files
+that are still being copied are left until two checks find the same.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ARCHIVES = (".jar", ".zip", ".whl", ".class")
 _SKIPPED = ("__pycache__",)
 
 Facts = Mapping[str, tuple[int, int]]
-"""What a plug-in's place holds: from the path of a file to its time of change (ns) and its size."""
+"""The files of a plug-in's place: path -> time of change (ns) and size (bytes)."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Listed:
-    """A folder as it was listed last."""
+    """A folder as it was at the last listing."""
 
     mtime_ns: int
     settled: bool
@@ -40,7 +40,7 @@ class _Listed:
 
 
 class PathState:
-    """What is in some folders of plug-ins. One thread at a time."""
+    """The content of some folders of plug-ins. One thread at a time."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders

@@ -26,9 +26,9 @@ from spark_connect_rt.plugins.plugin_desc import IN_REST, SINK, SOURCE, TYPES, P
 
 # Versions and version ranges of plug-ins (KIP-891): ``1.2`` is exactly that, ``[1.0,2.0)`` a range, ``latest``.
 #
-# Pure. Ranges are written as Maven writes them, because that is what Java Connect reads (``PluginUtils``); versions
-# are ordered as Python orders them (PEP 440), and those of Java plug-ins that are none of Python's (``3.7.0.Final``)
-# as Maven orders these: ``Alpha``, ``Beta``, ``CR`` and ``SNAPSHOT`` before the version, other words after it.
+# Pure. Ranges are written as in Maven, because Java Connect reads them so (``PluginUtils``). Versions are ordered as in
+# Python (PEP 440). Those of Java plug-ins that are not valid in Python (``3.7.0.Final``) are ordered as in Maven:
+# ``Alpha``, ``Beta``, ``CR`` and ``SNAPSHOT`` before the version, other words after it.
 
 
 Accepts = Callable[[str | None], bool]
@@ -39,7 +39,7 @@ _BEFORE = {"alpha": "a", "beta": "b", "milestone": "b", "m": "b", "cr": "rc", "r
 
 
 def version_order(text: str | None) -> Version:
-    """Return what versions are sorted by; one that is none comes first."""
+    """Return the sort key of a version. Invalid and missing versions come first."""
     try:
         return _parsed(text or "")
     except InvalidVersion:
@@ -155,10 +155,12 @@ class Plugins:
     def find(self, name: str, kind: str = "") -> PluginDesc:
         """Return the plug-in of that name or alias; ``name@[1.0,2.0)`` the newest of these versions (KIP-891).
 
-        A Java class may be of several kinds: converter and header_converter. ``kind`` is the one that is meant.
-        A bundled one comes first unless a version is asked for, one in Python before one in Java; ``name%java`` and
-        ``name%python`` look at one runtime only. Raises NotFoundError: unknown, an alias of several, no such version;
-        BadConfigError: that is no version.
+        A Java class may be of several kinds: converter and header_converter. ``kind`` selects one of them.
+        A bundled one comes first unless a version is asked for, one in Python before one in Java. ``name%java`` and
+        ``name%python`` search one runtime only.
+
+        Raises NotFoundError: unknown name, an alias of several plug-ins, or no such version.
+        Raises BadConfigError: the version is invalid.
         """
         wanted, _, version = name.strip().partition(VERSION_MARK)
         wanted, _, runtime = wanted.partition(RUNTIME_MARK)
@@ -239,9 +241,12 @@ class Plugins:
             )
 
     def refresh(self) -> None:
-        """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        """Search again, because a plug-in was installed or removed.
+
+        Callers get the old result until the search has ended.
+        """
         with self._refreshing:
-            with self._lock:  # a search under way may have looked before the change: it is waited for
+            with self._lock:  # wait for a running search, which may have started before the change
                 if self._others is None:
                     return  # nothing was searched yet
             found = self._discover()
@@ -412,7 +417,7 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
     ours = [plugin for plugin in fitting if not isinstance(plugin, JavaPluginDesc)]
     fitting = ours or fitting
     if len(fitting) == 1:
-        return fitting[0]  # whose version nobody has to know
+        return fitting[0]  # its version is not needed
     newest = max(fitting, key=lambda plugin: (version_order(plugin.version), plugin.location))
     twins = [plugin.location for plugin in fitting if plugin.version == newest.version]
     if len(set(twins)) > 1 and newest.type in (SINK, SOURCE):

@@ -10,10 +10,13 @@ from spark_connect_rt.config.secrets import is_reference, named_like_secret, sur
 # Which settings of a connector the history must not show, and a configuration without them.
 #
 # Owns the rule. A value that is one reference to a config provider is shown unchanged. These are hidden:
+#
 # - settings of type PASSWORD, and those of Kafka's clients that hold secrets, under any prefix
 # - values that carry credentials inside (a JAAS line, a URL with a password)
-# - settings that no plug-in here declares, if they are named like a secret If the connector's class is unknown here,
-#   every setting that it alone would declare is hidden: any of them may be secret.
+# - settings that no plug-in here declares, if they are named like a secret
+#
+# If the connector's class is unknown here, every setting that it alone would declare is hidden: any of them may be
+# secret.
 
 
 HIDDEN = "[hidden]"

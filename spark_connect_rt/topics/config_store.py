@@ -1,7 +1,8 @@
 """The config topic as a store: snapshots to read, whole-record writes, events (Java ``KafkaConfigBackingStore``).
 
 Owns: which records one change consists of, which writer may write them, and reading them back before a write returns.
-topics/config_state.py interprets the records; the topic is behind the ports CompactedLog and FencedWriter.
+It does not interpret records, as topics/config_state.py does. The topic is behind the ports CompactedLog and
+FencedWriter.
 
 With a FencedWriter, records that only the leader may write go in transactions, and a newer leader's claim fences them
 (KIP-618). Records that any worker may write (target states alone, logger levels) never do.

@@ -5,10 +5,9 @@ such a protocol only if every member offers it (docs/decisions/0005), so no othe
 Must not know what an assignment means. A broker keeps a whole group in one record of ``message.max.bytes`` (1 MiB
 unless set), so every byte here counts once a member:
 
-* metadata: head, URL, config offset, and the held work: as a list, or as its digest when the leader knows the list; *
-assignment: head, how long a list the next metadata may hold, the offset as a difference to the member's own, and the
-URL
-  unless the member knows it. Then new and revoked work. The leader's member id is JoinGroup's.
+* metadata: head, URL, config offset, and the held work: as a list, or as its digest when the leader knows the list
+* assignment: head, how long a list the next metadata may hold, the offset as a difference to the member's own, and the
+  URL unless the member knows it. Then new and revoked work. The leader's member id is JoinGroup's.
 """
 
 from __future__ import annotations

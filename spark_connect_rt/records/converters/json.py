@@ -193,7 +193,7 @@ class JsonConverter(HeaderAndValueConverter):
         self.configure({}, is_key=False)
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this converter's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
@@ -315,7 +315,7 @@ class JsonConverter(HeaderAndValueConverter):
             return None
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
-        """Return the JSON text of a column of primitives or structs of them."""
+        """Return a column of primitives, or structs of primitives, as JSON text. None: it has to go by rows."""
         text = column_json(schema, values, self._settings.numeric_decimals)
         if text is None or (schema is not None and text.null_count):
             return None

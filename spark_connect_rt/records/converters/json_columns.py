@@ -29,7 +29,7 @@ from spark_connect_rt.errors import DataError
 # What the row form refuses, or writes in another way than plain digits, answers None and goes the row way.
 
 
-_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: what Python's dates hold
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
 _DAY_MS = 86_400_000
 _PLAIN_SCALE = 6  # with more digits after the point a small number has an exponent in Java's text
 
@@ -84,12 +84,12 @@ def bytes_text(values: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-# What columns of JSON text are put together of: texts, columns of texts, and columns that take few different ones.
+# The pieces of columns of JSON text: texts, columns of texts, and columns with few different ones.
 #
-# Arrow's join costs by the piece, and its texts of numbers by the number. So a column of few different texts stays
-# numbers into a table as long as it can: what stands beside it is written into the table once, and neighbours become
-# one table. Whole numbers are two such columns, their thousands and the rest; a double of three places at most has a
-# third for what is behind its point. Pure.
+# Pure. The cost of Arrow's join depends on the number of pieces, and formatting a number on the number of values. So a
+# column with few different texts stays a column of numbers into a table as long as possible. Text next to it is added
+# to the entries of the table, and neighbouring tables become one. Whole numbers are two such columns, their thousands
+# and the rest. A double of three places at most has a third for its decimal places.
 
 
 LEAST_ROWS = 1_000  # fewer are not worth the tables
@@ -114,7 +114,7 @@ class Coded:
 
 
 Piece: TypeAlias = str | Coded | pa.Array
-"""What is the same in every row, or of some column."""
+"""A text that is equal in every row, or a column of texts."""
 
 _THREE_DIGITS: _Texts = tuple(f"{number:03}" for number in range(1_000))
 _SMALL: _Texts = tuple(map(str, range(1_000)))
@@ -203,11 +203,11 @@ def double_pieces(values: pa.Array) -> Sequence[Piece] | None:
 
 
 def _in_thousandths(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
-    """Return doubles times 1,000; None: not all are what their decimals of three places are read as.
+    """Return doubles times 1,000. None: some are not equal to their decimals of three places.
 
     Two decimals of at most 15 digits are never the same double, so those are the shortest, which Java writes.
     """
-    if np.signbit(numbers).any() or not (numbers < _MOST_PLAIN).all():  # of -0.0, too, and of what is no number
+    if np.signbit(numbers).any() or not (numbers < _MOST_PLAIN).all():  # of -0.0, infinity and NaN, too
         return None
     rounded = np.rint(numbers * 1_000.0)
     return rounded.astype(np.int64) if (rounded / 1_000.0 == numbers).all() else None

@@ -1,4 +1,7 @@
-"""Bytes, untouched (Java ``org.apache.kafka.connect.converters.ByteArrayConverter``)."""
+"""Converters of bytes and text, and the header converter that infers types.
+
+Java: ``ByteArrayConverter``, ``StringConverter``, ``SimpleHeaderConverter``.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ class StringConverter(HeaderAndValueConverter):
     _encoding = "utf-8"
 
     def config_def(self) -> ConfigDef:
-        """Declare the one setting."""
+        """Return the declaration of the character set's setting."""
         doc = "Character set of the bytes, by its Java or Python name."
         encoding = ConfigKey(
             _ENCODING, StringType.STRING, "UTF-8", Importance.HIGH, doc, width="MEDIUM", display_name="Encoding"
@@ -116,7 +119,7 @@ class StringConverter(HeaderAndValueConverter):
             raise BadConfigError({_ENCODING: [f"unknown character set {name}"]}) from None
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the encoded text."""
+        """Return the text as bytes in the configured character set. Raises DataError: it has no such character."""
         if value is None:
             return None
         try:
@@ -125,13 +128,13 @@ class StringConverter(HeaderAndValueConverter):
             raise DataError(f"text of topic {topic} cannot be written as {self._encoding}: {error}") from error
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """Return the decoded text; what cannot be decoded becomes U+FFFD, as in Java."""
+        """Return the decoded text. Bytes that cannot be decoded become U+FFFD, as in Java."""
         return SchemaAndValue(OPTIONAL_STRING, None if data is None else data.decode(self._encoding, "replace"))
 
     def values_to_connect_data(
         self, topic: str, data: Sequence[bytes | None]
     ) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Return the decoded texts."""
+        """Return the schema of all texts and the decoded texts."""
         encoding = self._encoding
         return OPTIONAL_STRING, [None if value is None else value.decode(encoding, "replace") for value in data]
 

@@ -109,7 +109,7 @@ class RowColumns:
         columns = []
         for field, column in zip(self._cast, batch.columns, strict=True):
             try:
-                # Connect's times are of ms: what is finer is cut off.
+                # Connect's times have a precision of ms: smaller parts are dropped.
                 columns.append(column if column.type == field.type else column.cast(field.type, safe=_exact(field)))
             except pa.ArrowInvalid as error:
                 raise DataError(f"column {field.name}: {error}") from None
@@ -122,7 +122,7 @@ def _exact(field: pa.Field) -> bool:
 
 # Connect values as typed Arrow columns: the column of a schema, or of values that have none.
 #
-# Times of day are columns of int: Spark reads none of its own from Python. Pure.
+# Times of day are columns of int, because Spark reads no Arrow times from Python. Pure.
 
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -231,7 +231,7 @@ def _leaf(value: Any, kind: pa.DataType) -> Any:
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a value without a schema in the form by which Arrow tells its type."""
+    """Return a value without a schema in the form from which Arrow infers its type."""
     if isinstance(value, Struct):
         return {name: _plain_value(part) for name, part in value.to_dict().items()}
     if isinstance(value, Mapping):

@@ -18,7 +18,7 @@ CONVERTER_SETTINGS = ("key.converter", "value.converter", "header.converter")
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConverters:
-    """The three converters, configured."""
+    """The three configured converters of a connector."""
 
     key: Converter
     value: Converter
@@ -26,7 +26,7 @@ class ConnectorConverters:
 
     @property
     def takes_many(self) -> bool:
-        """Tell whether one of them wants to know many records before it is asked for each."""
+        """Return whether one of them needs a batch of records before it converts each of them."""
         return self.key.takes_many or self.value.takes_many or self.header.takes_many
 
     def prepare_from(self, records: Iterable[SourceRecord]) -> None:

@@ -1,7 +1,8 @@
-"""What a connector's dead letter queue is sent (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
+"""Makes the records for a connector's dead letter queue (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
 
-Sinks: the consumed bytes. Sources, which Java has no queue for: the bytes that the connector's own converters make of
-the record as the task returned it, else JSON, else text; the header ``encoding`` says which.
+A sink's dead letter holds the consumed bytes. Java has no queue for sources. A source's dead letter holds the record as
+the task returned it: the bytes of the connector's own converters, else JSON, else text. The header ``encoding`` names
+the form.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ def _json(value: Any) -> bytes:
 def _text(value: Any) -> bytes:
     try:
         return repr(value).encode("utf-8", "replace")
-    except Exception:  # noqa: BLE001 - not even that: its class still tells something
+    except Exception:  # noqa: BLE001 - repr itself failed: the class still helps
         return f"<{type(value).__name__}>".encode()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 
 MetadataRun = tuple[str, int, int, int | None, int]
-"""(topic, partition, first offset, timestamp of each in ms, records); of records that no one can read offset -1."""
+"""(topic, partition, first offset, timestamp of each in ms, records). Unreadable records have the offset -1."""
 
 UNREADABLE = ("", -1, -1, None)
 
@@ -16,7 +16,7 @@ class DeliveryRuns:
     """Takes records as they are acknowledged; keeps the order within each partition. One thread."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without any delivered record."""
         self._runs: dict[tuple[str, int], list[list[int]]] = {}  # -> [first offset, offset behind the last]
 
     def note(self, topic: str, partition: int, offset: int, records: int = 1) -> None:
@@ -36,7 +36,7 @@ class DeliveryRuns:
 
 
 def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun]:
-    """Return what is known of records, in their order, as runs; None: no one can read it."""
+    """Return the metadata of records, in their order, as runs. None: the record is not readable."""
     runs: list[MetadataRun] = []
     for record_metadata in metadata:
         topic, partition, offset, timestamp_ms = UNREADABLE if record_metadata is None else record_metadata

@@ -110,7 +110,7 @@ def error_message(error: BaseException) -> str | None:
 
 
 def java_trace(error: BaseException) -> str:
-    """Return the trace in Java's form, newest call first, causes behind: what readers of dead letters parse."""
+    """Return the trace in Java's form, newest call first, causes after it, as readers of dead letters parse it."""
     if isinstance(error, JavaPluginError):
         return error.java_trace
     lines: list[str] = []
@@ -147,7 +147,7 @@ def _record_text(errant: FailedRecord) -> str:
 
 
 def _source_text(record: SourceRecord) -> str:
-    """Return Java's ``SourceRecord.toString``."""
+    """Return the text of a record as Java's ``SourceRecord.toString``."""
     headers = ", ".join(
         f"ConnectHeader(key={h.key}, value={_text(h.value)}, schema={h.schema})" for h in record.headers
     )
@@ -250,7 +250,10 @@ class RetryTolerance(Generic[R]):
         self.give_up(FailedRecord(self._describe(record), stage, error, plugin, record))
 
     def give_up(self, errant: FailedRecord) -> None:
-        """Note an errant record. Raises DataError: tolerance is none; the record is noted all the same, as in Java."""
+        """Note an errant record.
+
+        Raises DataError: errors are not tolerated. The record is noted nevertheless, as in Java.
+        """
         self._errants.append(errant)
         if not self.tolerates_all:
             error, stage = errant.error, errant.stage.value

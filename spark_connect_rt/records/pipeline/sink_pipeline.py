@@ -151,7 +151,7 @@ class SinkPipeline:
         )
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations and predicates."""
         self._chain.close()
 
     def convert(self, batch: pa.RecordBatch) -> SinkConverted:
@@ -338,7 +338,7 @@ class SinkPipeline:
             headers = self._headers(topic, header_data) if header_data else ()
         except ExternalError:
             raise  # no record is to blame
-        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+        except Exception as error:  # plug-in code: an error of any class fails only this record
             raise StageError(stage, plugin) from error
         return SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
 
@@ -397,7 +397,7 @@ def next_offsets(batch: pa.RecordBatch) -> dict[TopicPartition, int]:
 
 
 def _constant(batch: pa.RecordBatch, name: str) -> str | None:
-    """Return the topic or partition that stands once for the whole batch, None when it is a column."""
+    """Return the topic or partition that the whole batch shares, None when it is a column."""
     metadata = batch.schema.metadata or {}
     stored = metadata.get(TOPIC if name == "topic" else PARTITION)
     return None if name in batch.schema.names or stored is None else stored.decode()
@@ -437,7 +437,7 @@ def without_partitions(batch: pa.RecordBatch, leaving: AbstractSet[TopicPartitio
 
 
 def is_of_one_partition(batch: pa.RecordBatch) -> bool:
-    """Tell whether topic and partition of a batch in consume form are in its metadata."""
+    """Return whether topic and partition of a batch in consume form are in its metadata."""
     return not {"topic", "partition"} & set(batch.schema.names)
 
 

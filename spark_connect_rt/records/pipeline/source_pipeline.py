@@ -1,9 +1,9 @@
-"""From what a source task polled to batches for the producer: transform, headers, key, value (Java's order).
+"""From polled records of a source task to batches for the producer: transform, headers, key, value (Java's order).
 
-A SourceBatch goes through as columns when nothing transforms it and the converters have a column form; else row
-by row. An errant record is skipped, but its source offset is taken: everything before it in the batch is durable
-when the batch is, so nothing is lost and nothing is read twice. With a dead letter queue its record there is part of
-the same batch, so that offset is not taken before that record is durable either.
+A SourceBatch stays in columns if nothing transforms it and the converters have a column form; otherwise it goes row by
+row. An errant record is skipped, but its source offset is taken. Everything before it in the batch is durable when the
+batch is, so nothing is lost and nothing is read twice. With a dead letter queue, the dead letter is part of the same
+batch, so that offset is not taken before the dead letter is durable either.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class _Offsets:
 
     def note(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
         if partition is not self._partition:  # most records of a task share one
-            # As the offset store tells partitions apart.
+            # The offset store compares partitions in the same form.
             self._partition, self._key = partition, canonical(partition or {})
         self._newest[self._key] = (partition, offset)
 
@@ -243,7 +243,7 @@ class SourcePipeline:
         )
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations and predicates."""
         self._chain.close()
 
     def onlookers(self) -> list[str]:
@@ -337,7 +337,7 @@ class SourcePipeline:
                 self._rows.append(row)
 
     def report_errant(self, place: str, error: Exception, data: bytes | None) -> None:
-        """Give up input that never became a record; the next ``convert`` tells. Raises DataError: not tolerated."""
+        """Skip input that never became a record. The next ``convert`` reports it. Raises DataError: not tolerated."""
         self._tolerance.give_up(FailedRecord(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
 
     def give_up(self) -> ConvertedBatch | None:
@@ -409,7 +409,7 @@ class SourcePipeline:
             value = converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
         except ExternalError:
             raise  # no record is to blame
-        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+        except Exception as error:  # plug-in code: an error of any class fails only this record
             raise StageError(stage, plugin) from error
         return topic, transformed.partition, key, value, headers or None, transformed.timestamp_ms
 

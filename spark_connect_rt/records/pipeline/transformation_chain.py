@@ -21,9 +21,9 @@ from spark_connect_rt.records.pipeline.errant_records import Stage, StageError
 from spark_connect_rt.records.transforms.column_forms import apply_batch as transformed_batch
 from spark_connect_rt.records.transforms.predicates import Filter
 
-# Steps of a chain applied to many records at once: those that a Java host takes together cross to it once.
+# Steps of a chain applied to many records at once: steps that a Java host joins cross to it once.
 #
-# Records pass one part after the other; what each part does to a record is what the chain does to it alone.
+# Records pass one part after the other. Each part has the same effect as its steps of the chain alone.
 
 
 Outcome = Any
@@ -35,11 +35,11 @@ class AnyStep(Protocol):
 
     @property
     def transformation(self) -> Transformation:
-        """Return what is applied."""
+        """Return the transformation of this step."""
 
     @property
     def predicate(self) -> Predicate | None:
-        """Return what decides."""
+        """Return the condition of this step, None for all records."""
 
     @property
     def negate(self) -> bool:
@@ -80,7 +80,7 @@ class StepGroup:
             return self.steps[0].transformation.apply(record)
         except ExternalError:
             raise
-        except Exception as error:  # noqa: BLE001 - plug-in code: whatever it throws is this record's failure
+        except Exception as error:  # noqa: BLE001 - plug-in code: an error of any class fails only this record
             return self._error(0, error)
 
     def _error(self, step: int, error: Any) -> StageError:
@@ -113,12 +113,12 @@ def joined(steps: Sequence[AnyStep], *, alone: bool = False) -> tuple[StepGroup,
 
 
 def _many(predicate: Predicate | None) -> bool:
-    """Tell whether a predicate has a form of its own for many records."""
+    """Return whether a predicate overrides the form for many records."""
     return predicate is not None and type(predicate).test_all is not Predicate.test_all
 
 
 def _key(number: int, step: AnyStep) -> Any:
-    """Return the function that joins a step with its neighbours; a number of its own where it stays alone."""
+    """Return the function that joins a step with its neighbours. A step that stays alone has its number instead."""
     together = step.transformation.together()
     if together is None or (step.predicate is not None and not step.transformation.takes_predicate(step.predicate)):
         return number
@@ -190,15 +190,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TransformationChain:
-    """Every step of a connector.
+    """Every step of a connector, in order.
 
-    Where some of them take many records at once (``parts``), ``prepare`` has them do so, and ``apply`` finds what it
-    found; a record that comes unprepared, or a second time, goes alone.
+    If some of them take many records at once (``parts``), ``prepare`` applies them, and ``apply`` returns the prepared
+    result.
+    A record that was not prepared, or is applied a second time, goes through the steps alone.
     """
 
     steps: Sequence[Step] = ()
     parts: Sequence[StepGroup] = ()  # the same steps; empty: none is joined
-    _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> what became of it
+    _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> its prepared result
 
     @classmethod
     def from_config(cls, config: Mapping[str, str], plugin: FindPlugin) -> TransformationChain:
@@ -249,7 +250,7 @@ class TransformationChain:
                 transformed = step.apply(record)
             except ExternalError:
                 raise  # no record is to blame
-            except Exception as error:  # plug-in code: whatever it throws is this record's failure
+            except Exception as error:  # plug-in code: an error of any class fails only this record
                 raise StageError(Stage.TRANSFORMATION, type(step.transformation)) from error
             if transformed is None:
                 return None
@@ -266,7 +267,7 @@ class TransformationChain:
         return batch
 
     def close(self) -> None:
-        """Close transformations and predicates."""
+        """Close every transformation and predicate."""
         for part in self.parts:
             part.close()
         for step in self.steps:

@@ -58,7 +58,7 @@ class AvroConverter(RegistryConverter[Writing, AvroReadPlan]):
     schema_type = "AVRO"
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this converter's settings."""
         return CONFIG
 
     def take_settings(self, values: Mapping[str, Any]) -> None:

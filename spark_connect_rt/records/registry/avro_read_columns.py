@@ -1,8 +1,8 @@
 """Avro payloads of one schema as Arrow columns: flat records, without an object or a dictionary each.
 
-Owns the program of AwkwardForth that reads a record's fields in order, one program for each schema, and what becomes of
-the numbers. Whatever is unusual answers None and goes record by record: a payload that does not end where its record
-does, a value outside of its type, a text that is not UTF-8, a nested schema.
+Owns the AwkwardForth program that reads a record's fields in order, one program for each schema, and the conversion of
+the numbers. Anything unusual returns None and goes record by record. Examples are a payload that does not end with its
+record, a value outside of its type, a text that is not UTF-8, and a nested schema.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _NUMBERS = {  # Avro's type -> word that reads it, type of the output
 }
 _PIECES = ("string", "bytes", "fixed")
 _DAY_MS = 86_400_000
-_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: what Python's dates hold
-_LOGICAL = {  # what a column may hold, and how it becomes one
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
+_LOGICAL = {  # the valid range of a column, and the types through which it is converted
     logical.DATE: (*_DAYS, pa.int32(), pa.date32()),
     logical.TIME: (0, _DAY_MS - 1, pa.int32(), pa.time32("ms")),
     logical.TIMESTAMP: (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1, pa.int64(), pa.timestamp("ms", "UTC")),

@@ -37,10 +37,10 @@ _PLAIN = {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOA
 
 
 def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTree:
-    """Return an Avro schema without what does not change the bytes.
+    """Return an Avro schema reduced to the parts that determine the bytes.
 
-    Given ``branches``, a union of more than null and one type has each of its types in a record of one field,
-    ``branchN``, where N is the type's place among those that are not null. The bytes stay the same, and a reader
+    With ``branches``, a union of more than null and one type has each of its types in a record of one field,
+    ``branchN``. N is the position of the type among those that are not null. The bytes stay the same, and a reader
     learns which branch was written. The records' names are numbered by ``branches``.
     """
     if isinstance(tree, list):
@@ -62,7 +62,7 @@ def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTr
 
 
 def is_nullable(tree: AvroTree) -> bool:
-    """Tell whether a schema is a union of null and one type."""
+    """Return whether a schema is a union of null and one type."""
     return isinstance(tree, list) and len(tree) == 2 and "null" in tree
 
 
@@ -313,7 +313,7 @@ def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
 
 _UNREADABLE = (EOFError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
 NULLABLE = {0: b"\x00", 1: b"\x02"}
-"""The branch of a union of null and one type, by its place, as it stands before a value."""
+"""The branch of a union of null and one type, by its position, as written before a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,14 +332,14 @@ class AvroReadPlan:
 
     schema: Schema | None
     wire: Any
-    branch: bytes  # what stands before a value that may be null; empty: the wire schema says all
+    branch: bytes  # the bytes before a value that may be null; empty: the wire schema describes it
     convert: Convert | None
     raw: bool
     resolved: tuple[Any, Any] | None = None  # the schema to read as: plain, and with marked branches; None: as written
 
 
 def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None, *, marked: bool = False) -> Any:
-    """Return fastavro's schema; ``marked`` makes it tell the branches of unions. Raises DataError: it is none."""
+    """Return fastavro's schema. ``marked`` makes it report the branches of unions. Raises DataError: it is invalid."""
     schemas = library("fastavro.schema")
     known: dict[str, Any] = {}
     branches = itertools.count() if marked else None

@@ -27,5 +27,5 @@ def framed_column(frame: bytes, text: pa.Array) -> pa.Array:
 
 
 def _has_union(schema: Schema) -> bool:
-    """Tell whether a struct in it stands for one of its fields: then JSON has that field alone."""
+    """Return whether the schema contains a struct that represents one of its fields: JSON has only that field."""
     return schema.name == ONE_OF or any(_has_union(member.schema) for member in schema.fields)

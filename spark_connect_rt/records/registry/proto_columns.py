@@ -1,6 +1,6 @@
 """The column form of Protobuf: flat messages of numbers, booleans, text and bytes, without a Struct or a record each.
 
-Google's library makes and reads one message at a time; what is spared is all that stands around it.
+Google's library writes and reads one message at a time. This form saves all other work on each record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REFUSED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
 def lists_of(schema: Schema | None, values: pa.Array) -> Lists | None:
-    """Return the values of each field of a column of flat structs; None: it is something else, or empty."""
+    """Return field name -> values, for a column of flat structs. None: it is something else, or empty."""
     if schema is None or schema.type is not Type.STRUCT or not len(values):
         return None
     columns = flat_columns(schema, values)

@@ -1,4 +1,4 @@
-"""What converters of a Schema Registry have in common: a schema's id before each payload, and what is kept by it."""
+"""The common part of a Schema Registry's converters: a schema's id before each payload, caches by schema and id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LENGTH = 5
 
 
 def framed(schema_id: int) -> bytes:
-    """Return what stands before a payload."""
+    """Return the bytes before a payload: a magic byte and the schema's id."""
     return bytes([MAGIC]) + schema_id.to_bytes(4, "big")
 
 
@@ -37,17 +37,17 @@ def schema_id_of(data: bytes) -> int:
     return int.from_bytes(data[1:LENGTH], "big")
 
 
-# A registry that nothing is registered in: for previews, which leave nothing behind.
+# A registry in which nothing is registered: for previews, which change nothing.
 #
-# Schemas that are there have their ids. Others get one of this object's, from the largest id downwards, which no
-# registry has given: bytes with them show what would be written, and are read by no one.
+# Registered schemas have their ids. Others get an id of this object, from the largest id downwards, which no registry
+# has assigned. Bytes with such an id show the result of a write, and are never sent to a consumer.
 
 
 LARGEST_ID = 2**31 - 1
 
 
 class UnregisteredSchemas:
-    """Implements Registry beside a client. One thread."""
+    """Implements Registry with a client that looks up, and without registering. One thread."""
 
     def __init__(self, client: RegistryClient) -> None:
         """Take the client that looks up."""
@@ -78,7 +78,7 @@ class UnregisteredSchemas:
         return found if found is not None or not any(of == schema for _, of in self._made) else 1
 
     def referenced(self, schema: StoredSchema) -> dict[str, StoredSchema]:
-        """See Registry."""
+        """Return the schemas that a schema refers to, as registered."""
         return self._client.referenced(schema)
 
 
@@ -114,7 +114,7 @@ class RegistryConverter(Converter, Generic[W, R]):
 
     @abstractmethod
     def config_def(self) -> ConfigDef:
-        """Return the settings."""
+        """Return the declarations of this converter's settings."""
 
     @abstractmethod
     def take_settings(self, values: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """A whole batch through a transformation: the one list of which bundled one has a column form.
 
-Owns the choice between column form and rows. It stands above the transformations: they make records of records and
-need no Arrow; validation imports them alone.
+Owns the choice between column form and rows. It is a layer above the transformations, which change records and need no
+Arrow; validation imports them alone.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _from_integers(column: pa.Array, target: Type) -> pa.Array | None:
         return None if _beyond(column, 1 << 24) else pc.cast(column, pa.float32())
     if target is Type.FLOAT64 and not is_truth:
         return None if _beyond(column, _EXACT_IN_DOUBLE) else pc.cast(column, pa.float64())
-    return pc.cast(column, ARROW_TYPES[target], safe=False)  # unsafe: what is too large wraps, as in Java
+    return pc.cast(column, ARROW_TYPES[target], safe=False)  # unsafe: a number that is too large wraps, as in Java
 
 
 def _from_floats(column: pa.Array, target: Type) -> pa.Array | None:
@@ -143,7 +143,7 @@ def _any(mask: pa.Array) -> bool:
 
 # Column forms of the transformations that add and drop headers (``InsertHeader``, ``HeaderFrom``, ``DropHeaders``).
 #
-# What is added stands in ``more_headers``: no list of headers is made before the chain has ended.
+# They add to ``more_headers``: no list of headers is made before the chain has ended.
 
 
 def insert_header_batch(inserting: InsertHeader, batch: B) -> B | None:

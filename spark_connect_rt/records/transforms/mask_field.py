@@ -1,4 +1,4 @@
-"""Fields whose values no one should see (Java ``MaskField``): empty values of their type, or one replacement."""
+"""Fields with confidential values (Java ``MaskField``): empty values of their type, or one replacement."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:
 
 
 class MaskField(SideTransformation):
-    """Masks fields."""
+    """Replaces the values of some fields by empty ones or by a replacement."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -120,8 +120,8 @@ class MaskField(SideTransformation):
 
 
 class MaskFieldKey(MaskField, OfKey):
-    """Masks in keys."""
+    """Masks fields of a record's key."""
 
 
 class MaskFieldValue(MaskField, OfValue):
-    """Masks in values."""
+    """Masks fields of a record's value."""

@@ -104,10 +104,10 @@ TIMESTAMP_CONFIG = ConfigDef(
 
 
 class RegexRouter(Transformation):
-    """Renames the topics that match."""
+    """Renames the topics that match a regular expression."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return REGEX_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -146,10 +146,10 @@ class RegexRouter(Transformation):
 
 
 class TimestampRouter(Transformation):
-    """Puts the timestamp into the topic."""
+    """Renames the topic of each record by its timestamp."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return TIMESTAMP_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
