@@ -37,7 +37,7 @@ PLAIN_JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
-"""What converters a harness's worker has unless set otherwise; a connector's own win."""
+"""The default converters of a harness's worker. A connector's own converters replace them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class MemoryOffsets:
     """Source offsets, JSON in and JSON out. Port api.task.OffsetReader."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without any stored offset."""
         self._stored: dict[str, Any] = {}
 
     def put(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
-        """Store one; None forgets it. Raises DataError: the topic would not take it."""
+        """Store the offset of a partition; None removes it. Raises DataError: the offset topic would reject it."""
         self._stored[_json(checked(partition))] = _json(checked_offset(offset))
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
@@ -83,7 +83,7 @@ def _json(tree: Any) -> str:
 
 
 class HostedConnector:
-    """What both harnesses share: one connector instance, checked as a worker checks it, and its task configurations."""
+    """The common part of both harnesses: a connector instance, checked as in a worker, and its task configurations."""
 
     metrics: PluginMetrics = NoPluginMetrics()
     previewed = False
@@ -94,7 +94,7 @@ class HostedConnector:
         self.reconfigurations = 0
         """How often the connector asked for ``task_configs`` to be called again."""
         self.failure: Exception | None = None
-        """What the connector reported by ``context.raise_error``."""
+        """The error that the connector reported by ``context.raise_error``."""
         self._class = connector_class
         self.connector = connector_class()
 
@@ -123,16 +123,16 @@ class HostedConnector:
         return made
 
     def request_task_reconfiguration(self) -> None:
-        """See ConnectorContext."""
+        """Count the request in ``reconfigurations``."""
         self.reconfigurations += 1
 
     def raise_error(self, error: Exception) -> None:
-        """See ConnectorContext."""
+        """Keep the error in ``failure``."""
         self.failure = error
 
 
 class _Context:
-    """A source task's SourceTaskContext."""
+    """A source task's SourceTaskContext, without metrics and transactions."""
 
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
@@ -148,7 +148,11 @@ class _Context:
 
 
 class SourceHarness:
-    """``with SourceHarness(MySource, {...}) as source: assert source.poll()[0].json() == {...}``."""
+    """Runs a source connector and one task in memory, for a connector author's tests. No Kafka, no Spark.
+
+        with SourceHarness(MySource, {...}) as source:
+            assert source.poll()[0].json() == {...}
+    """
 
     def __init__(
         self,

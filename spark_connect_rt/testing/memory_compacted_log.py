@@ -101,7 +101,7 @@ class MemoryLogTopic:
             return [r for r in self._records if r.offset >= positions[r.partition]], ends
 
     def stall(self, stalled: bool) -> None:
-        """Stop or go on answering fetches."""
+        """Stop answering fetches, or answer them again."""
         with self.changed:
             self.stalled = stalled
             self.changed.notify_all()
@@ -138,7 +138,10 @@ class MemoryCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See ``topics.compacted_log.CompactedLog.start``."""
+        """Deliver the topic's records, then start the thread that delivers later ones.
+
+        Raises BadConfigError, RetriableError as a log of Kafka does.
+        """
         if not self.topic.reachable:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable")
         self._check()
@@ -149,7 +152,7 @@ class MemoryCompactedLog:
             self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See ``topics.compacted_log.CompactedLog.append``."""
+        """Append the records to the topic. The answer follows at the next delivery or ``flush``."""
         if self._stopping:
             raise ConnectError(f"topic {self.topic.name}: the log is stopped")
         failure: Exception | None = None
@@ -168,14 +171,14 @@ class MemoryCompactedLog:
                 self._answer()
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.flush``."""
+        """Answer pending appends. Raises RetriableError: one of them failed."""
         self._answer()
         failed, self._failed = self._failed, None
         if failed is not None:
             raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_to_end``."""
+        """Flush, then return when ``on_records`` has seen every record of the topic. Raises TimedOutError."""
         self.flush(timeout_ms)
         if not self.topic.reachable:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
@@ -190,7 +193,7 @@ class MemoryCompactedLog:
                     raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
 
     def read_back(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_back``."""
+        """Read to the end, as ``read_to_end`` does."""
         self.read_to_end(timeout_ms)
 
     def deliver(self) -> int:
@@ -207,7 +210,7 @@ class MemoryCompactedLog:
             return len(records)
 
     def stop(self) -> None:
-        """See ``topics.compacted_log.CompactedLog.stop``."""
+        """Stop delivering, wait for the thread, and answer pending appends."""
         self._stopping = True
         self.topic.wake()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -1,8 +1,8 @@
 """Runs a sink connector and one task in memory: for a connector author's tests. No Kafka, no Spark.
 
 The task runs in the class that runs it in a worker (``SinkTaskRunner``), on the test's own thread. That code converts,
-transforms, searches for bad records, writes dead letters and does what the task asks for by its context. Owns a
-replacement for the rest of the worker: topics in memory, a reader that obeys the runner, and a consumer group that
+transforms, searches for bad records, writes dead letters and obeys the task's calls of its context. The harness
+replaces the rest of the worker by topics in memory, a reader that obeys the runner, and a consumer group. The group
 commits only when ``commit`` is called or the task asks for it.
 """
 
@@ -35,8 +35,8 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_executor_clients import Row as Record
 
 FLUSH_TIMEOUT_MS = 5_000
-_BROKERS = 3  # what a dead letter queue's default replication factor needs
-_MOST_READS = 1_000  # by one ``deliver``: a task that always goes back is no test of anything
+_BROKERS = 3  # as many as a dead letter queue's default replication factor
+_MOST_READS = 1_000  # by one ``deliver``: a task that always seeks back would never end
 
 
 class _NeverDue(CommitSchedule):
@@ -51,11 +51,11 @@ class _TestRunner(SinkTaskRunner):
 
     def __init__(self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask]) -> None:
         self.positions: dict[TopicPartition, int] = {}
-        """Where to read on."""
+        """Next offset to read, by partition."""
         self.held: set[TopicPartition] = set()
         self.committed: dict[TopicPartition, int] = {}
         self.commit_error: BaseException | None = None
-        self._moves: dict[TopicPartition, int] = {}  # what is to be read from elsewhere
+        self._moves: dict[TopicPartition, int] = {}  # the offsets that the task asked to read from
         self._task_class = task_class
         super().__init__(0, launch, self._take_report, clients)
 
@@ -94,7 +94,7 @@ class _TestRunner(SinkTaskRunner):
             self.on_row(_partition_row(new))
 
     def read_from_elsewhere(self) -> bool:
-        """Do what the task asked for: what follows is from its offsets. Returns whether it had asked."""
+        """Apply the offsets that the task asked to read from. Returns whether there were any."""
         moves, self._moves = self._moves, {}
         for place, offset in moves.items():
             self.positions[place] = offset
@@ -144,7 +144,13 @@ def _partition_row(partitions: frozenset[TopicPartition] | set[TopicPartition]) 
 
 
 class SinkHarness:
-    """``with SinkHarness(MySink, {...}) as sink: sink.send("orders", {"id": 1}); sink.deliver(); sink.commit()``."""
+    """Runs a sink connector and one task in memory, for a connector author's tests. No Kafka, no Spark.
+
+        with SinkHarness(MySink, {...}) as sink:
+            sink.send("orders", {"id": 1})
+            sink.deliver()
+            sink.commit()
+    """
 
     def __init__(
         self,
@@ -216,7 +222,7 @@ class SinkHarness:
             raise
 
     def stop(self) -> None:
-        """Close the partitions and stop; what was not committed is delivered again after the next start."""
+        """Close the partitions and stop. Records that were not committed are delivered again after the next start."""
         runner, self._runner = self._runner, None
         self._puts = None
         if runner is not None:
@@ -313,7 +319,7 @@ class SinkHarness:
         try:
             runner.commit()
         except BaseException:
-            self._puts = None  # what is in hand is read again, too
+            self._puts = None  # the pending records are read again, too
             raise
         return self.committed
 
