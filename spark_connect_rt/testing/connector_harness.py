@@ -150,8 +150,9 @@ class _Context:
 class SourceHarness:
     """Runs a source connector and one task in memory, for a connector author's tests. No Kafka, no Spark.
 
-    with SourceHarness(MySource, {...}) as source:
-        assert source.poll()[0].json() == {...}
+    Example:
+        with SourceHarness(MySource, {...}) as source:
+            assert source.poll()[0].json() == {...}
     """
 
     def __init__(

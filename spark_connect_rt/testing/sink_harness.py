@@ -146,10 +146,11 @@ def _partition_row(partitions: frozenset[TopicPartition] | set[TopicPartition]) 
 class SinkHarness:
     """Runs a sink connector and one task in memory, for a connector author's tests. No Kafka, no Spark.
 
-    with SinkHarness(MySink, {...}) as sink:
-        sink.send("orders", {"id": 1})
-        sink.deliver()
-        sink.commit()
+    Example:
+        with SinkHarness(MySink, {...}) as sink:
+            sink.send("orders", {"id": 1})
+            sink.deliver()
+            sink.commit()
     """
 
     def __init__(
