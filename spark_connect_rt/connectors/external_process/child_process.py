@@ -1,7 +1,7 @@
-"""A program that writes lines: started in a process group of its own, read by threads, ended with all it started.
+"""A program that writes lines: started in a separate process group, read by threads, ended with all its children.
 
-Owns the process and two threads: one takes lines from its output into a bounded queue, so that a reader that is slow
-holds the program up; one logs its error output, secrets masked. Whatever ends either thread is noticed by ``take``.
+Owns the process and two threads. One puts lines of its output into a bounded queue, so that a slow reader slows the
+program down. The other logs its error output, with secrets masked. ``take`` notices the end of either thread.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Child:
                 text = self._mask(line[:_LOGGED_BYTES].decode(errors="replace").rstrip())
                 self._last_lines.append(text)
                 self._log.info("pid=%d: %s", self.pid, text)
-        except Exception:  # its program goes on: what it writes there is no data
+        except Exception:  # the program continues: its error output contains no data
             log.exception("%s: reading its error output failed", self.name)
 
     def _wrote_last(self) -> str:
@@ -263,7 +263,7 @@ def _words_of(code: int) -> str:
 
 
 def _widen(pipe: int) -> None:
-    """Let a pipe hold more: fewer changes between two processes. Where that cannot be had it stays as it is."""
+    """Let a pipe hold more: fewer changes between two processes. Ignore systems that do not support it."""
     import fcntl
 
     with contextlib.suppress(OSError):

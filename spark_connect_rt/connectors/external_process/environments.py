@@ -145,7 +145,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def inherited(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment variables without those of its own Python and Spark, and ``more``."""
+    """Return this process's environment variables without those for its Python and Spark, and ``more``."""
     kept = {name: value for name, value in os.environ.items() if not _NOT_INHERITED.match(name)}
     return {**kept, **(more or {})}
 

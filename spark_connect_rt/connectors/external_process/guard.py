@@ -1,8 +1,8 @@
 """Runs another program; ends it, with all it started and its files, when the process that started this one ends.
 
-``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a session of its own; imports nothing of ours. A
+``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a separate session; imports nothing of ours. A
 task's process that is killed has no time to stop its children. It ends as its program does: with its exit code or by
-its signal. SIGTERM is for the program alone: who sends it to the group lets the program end in order.
+its signal. A SIGTERM to the group reaches the program alone, which can then end in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _PARENTS_END_S = 0.3
 
 
 def _on_parents_end(signal_number: int, parent_pid: int) -> None:
-    """Have the system send this process a signal when its parent ends (Linux; elsewhere a write to nobody ends it)."""
+    """Have the system send this process a signal when its parent ends (Linux).
+
+    Elsewhere the process ends at its next write, when the pipe has no reader.
+    """
     if sys.platform != "linux":
         return
     import ctypes

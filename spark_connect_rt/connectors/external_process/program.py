@@ -58,7 +58,7 @@ class PrivateFolder:
         return path
 
     def remove(self) -> None:
-        """Remove all of it."""
+        """Remove the folder and all files in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -85,7 +85,7 @@ def texts_in(tree: Any, *, named_only: bool, named: bool = False) -> Iterator[st
 
 @dataclass(frozen=True, slots=True)
 class StreamCatalog:
-    """What a program offers: the names of its streams, and its own tree."""
+    """The streams that a program offers: their names, and the program's own tree."""
 
     streams: tuple[str, ...]
     tree: Any
@@ -121,7 +121,7 @@ class Program(ABC):
         self.path = program_path(self.setting("executable") or "", requirement, self.setting("python"), name)
 
     def start(self, arguments: Sequence[str]) -> Child:
-        """Start it. Raises ChildFailedError."""
+        """Start the program and return it as a child process. Raises ChildFailedError."""
         return Child(
             self._command(arguments),
             environment=self._environment(),
@@ -177,7 +177,7 @@ class Program(ABC):
         return self._folder.path
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove its private folder with all files."""
         self._folder.remove()
 
     def _command(self, arguments: Sequence[str]) -> list[str]:

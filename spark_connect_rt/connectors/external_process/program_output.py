@@ -1,9 +1,8 @@
-"""What one task's program said and was not returned yet: rows of streams, and states between them. Pure.
+"""The output of one task's program that has not been returned yet: rows of streams, and states between them. Pure.
 
-The rule it owns: a state is the offset of the records of its streams before it, so it follows them, in a batch of
-nothing that moves offsets only. Records that came after the last state of their stream keep the offset before them:
-what is not covered comes again. So a transaction must not end while it holds a record that no state of its stream
-covers.
+Owns this rule: a state is the offset of the records of its streams before it. So it follows them in an empty batch that
+only moves offsets. Records after the last state of their stream keep the offset before them, and are read again after a
+restart. So a transaction must not end while it holds a record that no state of its stream covers.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Intake:
         """
         self.streams = tuple(streams)
         self.other_names: dict[str, str] = {}
-        """What records call a stream -> the stream."""
+        """Name of a stream in records -> the stream."""
         self._topic = topic
         self._settings = settings
         self._report = report
@@ -117,7 +116,7 @@ class Intake:
         return progress
 
     def offsets(self) -> Mapping[str, Offset]:
-        """Return where each stream stands: what the next run starts with."""
+        """Return the newest offset of each stream, from which the next run starts."""
         return self._after
 
     def take(self, *, covered_only: bool = False) -> list[Piece]:

@@ -162,7 +162,7 @@ def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 def plain_names(patterns: Sequence[str]) -> bool:
-    """Whether patterns are names: what they choose is known without asking."""
+    """Return whether all patterns are plain names: then the chosen streams are known without a discovery."""
     return not any(character in pattern for pattern in patterns for character in "*?[!")
 
 

@@ -1,8 +1,9 @@
-"""Runs a program again and again and returns what it says as records: the task of every source of programs.
+"""Runs a program repeatedly and returns its output as records: the task of all sources that are programs.
 
-Owns the order of a run (discover if the catalog is old, read, wait), what a failed run costs, and when a program counts
-as hung. One thread; the program's own threads are the child's. What a run said before it failed is returned; the next
-run begins at the last state, so what came after that comes again: at-least-once.
+Owns the order of a run (discover if the catalog is old, read, wait), the consequences of a failed run, and when a
+program counts as hung. One thread; the program's own threads are the child's. The output of a run before its failure is
+returned.
+The next run begins at the last state and reads everything after it again: at-least-once.
 """
 
 from __future__ import annotations
@@ -85,11 +86,12 @@ class ProgramSourceTask(SourceTask):
         return polled or None
 
     def _bound(self, transactions: TransactionContext, ended_well: bool) -> None:
-        """Say where transactions end (connector-defined ones): behind states, and behind a run that is over.
+        """Define where transactions end (connector-defined ones): after states, and after a completed run.
 
-        A transaction ends behind a state only if every record in it is covered by a state of its own stream: others
-        would be committed, and come again. What a failed run said after its last state comes again, so it is dropped.
-        A run that ended well may have said no state at all; then all of it counts.
+        A transaction ends after a state only if each record in it is covered by a state of the same stream. Other
+        records would be committed and read again. The output of a failed run after its last state is read again, so it
+        is dropped.
+        A successful run may have sent no state at all; then all of its output counts.
 
         Raises ExternalError: a run failed, and one end of the transaction would drop or commit too much.
         """
@@ -118,7 +120,7 @@ class ProgramSourceTask(SourceTask):
         return max(1, min(_IDLE_MS, round((self._due_s - self.clock()) * 1000)))
 
     def has_more(self) -> bool:
-        """Whether the first run is not over: what a read that ends is to wait for."""
+        """Return whether the first run is still in progress. A read that ends with the data waits for it."""
         return not self._over
 
     def stop(self) -> None:
@@ -188,7 +190,7 @@ class ProgramSourceTask(SourceTask):
         return False
 
     def _on_line(self, line: bytes) -> None:
-        """Take one line. A line that begins as an object and is none was data once: it is errant."""
+        """Process one line. A line that begins like an object but is invalid was probably data: it is errant."""
         if not line.lstrip().startswith(b"{"):
             if line.strip():
                 log.warning("%s wrote an invalid message: %s", self._name, self._shown(line))
@@ -217,7 +219,10 @@ class ProgramSourceTask(SourceTask):
         return self._program.mask(line[:_SHOWN].decode(errors="replace"))
 
     def _end_step(self) -> bool:
-        """Go on behind a program that ended well: with reading after discovery, with waiting after that: then True."""
+        """Continue after a program that ended successfully. Returns False after discovery, which reading follows.
+
+        Returns True after reading: the task waits for the next run.
+        """
         discovering, self._discovering = self._discovering, None
         self._end_child()
         if discovering is not None:

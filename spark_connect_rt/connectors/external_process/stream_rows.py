@@ -23,13 +23,11 @@ from spark_connect_rt.errors import DataError
 
 # JSON Schema, as Singer and Airbyte describe a stream, as Connect schema and Arrow type. Pure.
 #
-# | JSON Schema | Connect |
-# |---|---|
-# | string | STRING; with ``times`` and format date-time or date: Timestamp (ms), Date |
-# | integer, number, boolean | INT64, FLOAT64, BOOLEAN |
-# | object with properties | STRUCT |
-# | array with items | ARRAY |
-# | anything else: several types, objects without properties, ``{}`` | STRING: a text as it is, else its JSON |
+# - string: STRING; with ``times`` and format date-time or date: Timestamp (ms), Date
+# - integer, number, boolean: INT64, FLOAT64, BOOLEAN
+# - object with properties: STRUCT
+# - array with items: ARRAY
+# - anything else (several types, objects without properties, ``{}``): STRING, a text as it is, else its JSON
 #
 # Every value may be absent, whatever the schema says.
 
@@ -46,10 +44,11 @@ _DEEPEST = 32
 
 @dataclass(frozen=True, slots=True)
 class SchemaShape:
-    """What values of one JSON Schema are. ``change`` makes a JSON value one that Arrow takes; None: as it is.
+    """The form of the values of one JSON Schema.
 
-    ``lenient`` does the same and turns what does not fit: numbers into text, whole floats into integers.
-    Both raise DataError: the value cannot be turned without loss.
+    ``change`` makes a JSON value one that Arrow takes; None: no change is needed.
+    ``lenient`` does the same and also converts values that do not fit: numbers to text, whole floats to integers.
+    Both raise DataError: the value cannot be converted without loss.
     """
 
     schema: Schema
@@ -81,7 +80,7 @@ def shape_of(tree: Any, times: bool = False, depth: int = 0) -> SchemaShape:
 
 
 def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return the one type beside null and the schema that has it; an empty text: there are several, or none."""
+    """Return the one type other than null and its schema. An empty text: there are several types, or none."""
     if not isinstance(tree, dict):
         return "", {}
     for word in ("anyOf", "oneOf"):
@@ -206,7 +205,7 @@ Piece = SourceBatch | SourceRecord
 Placed = Callable[[Mapping[str, Any], Mapping[str, Any]], Piece]
 """Makes a piece from its source partition and offset, which are known last."""
 VERSION, FINGERPRINT = "schema.version", "schema.fingerprint"
-"""Of a source offset: what a stream's schema was called last, so that a restart calls it the same."""
+"""Fields of a source offset that keep the last version of a stream's schema, so that a restart continues it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +221,7 @@ class RowSettings:
 
 @dataclass(frozen=True, slots=True)
 class StreamSchema:
-    """A stream's schema: what its objects are, and which of their fields are the key."""
+    """A stream's schema: the form of its objects, and the names of the key's fields."""
 
     shape: SchemaShape
     keys: tuple[str, ...]
@@ -243,7 +242,7 @@ def stream_schema(
 ) -> StreamSchema:
     """Return the schema of a stream; its version is the one before, plus one if anything changed.
 
-    Keys that are no fields are left out. ``offset``: the stream's, with what its schema was before.
+    Keys that are not in the schema are left out. ``offset``: the stream's offset with the previous version.
     """
     shape = shape_of({**tree, "type": "object"}, settings.times)
     named = tuple(name for name in keys if name in shape.fields)
@@ -272,7 +271,7 @@ class StreamRows:
         self._marked_objects = self._marked_pieces = 0  # how many of each are before the last mark
 
     def begin(self, schema: StreamSchema) -> None:
-        """Take a schema: what came before has the one before."""
+        """Set the schema of the objects that follow. Earlier objects keep the previous one."""
         self._close()
         self.schema = schema
 
@@ -304,9 +303,9 @@ class StreamRows:
         self._marked_objects, self._marked_pieces = len(self._objects), len(self._pieces)
 
     def take(self, *, covered_only: bool = False) -> tuple[list[Placed], list[Placed]]:
-        """Return what was taken in before the last mark and after it; then there is nothing, and no mark.
+        """Return the pieces before the last mark and those after it, then forget the pieces and the mark.
 
-        ``covered_only``: what is after the mark stays here, in its order, and an empty list is returned for it.
+        ``covered_only``: the pieces after the mark stay here, in their order, and an empty list is returned for them.
         """
         self._close()
         covered, rest = self._pieces[: self._marked_pieces], self._pieces[self._marked_pieces :]

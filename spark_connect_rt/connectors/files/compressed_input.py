@@ -1,4 +1,4 @@
-"""A compressed file as the bytes that are in it; what tells compressed files and others that are no text from text."""
+"""A compressed file as its decompressed bytes, and the detection of files that are compressed or not text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compression_of(start: bytes, path: str) -> str | None:
 
 
 def whole_input(path: str, position: int) -> FileInput | CompressedInput:
-    """Return the input of a file that no one appends to. Raises ConnectError."""
+    """Return the input of a complete file, which does not grow. Raises ConnectError."""
     try:
         with open(path, "rb") as file:
             compression = compression_of(file.read(16), path)
@@ -108,7 +108,7 @@ class CompressedInput:
         return None
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if self._stream is not None:
             self._stream.close()
         self._stream, self._ahead = None, b""

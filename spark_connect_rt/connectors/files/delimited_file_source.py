@@ -61,11 +61,11 @@ class DelimitedFileSourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return DelimitedFileSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -121,11 +121,11 @@ class DelimitedFileSourceTask(SourceTask):
         return self._pace.wait_ms()
 
     def idle_look(self) -> IdleLook | None:
-        """Return a look at the file's size, once data has not come for a while."""
+        """Return a check of the file's size, once no data has arrived for a while."""
         return self._rows.changes() if self._pace.calm else None
 
     def stop(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if hasattr(self, "_rows"):
             self._rows.close()
 

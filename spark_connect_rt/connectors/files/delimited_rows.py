@@ -1,7 +1,7 @@
-"""The rows of one CSV or JSON-lines file in order, by the batch; the place behind each batch is where to go on.
+"""The rows of one CSV or JSON-lines file in order, by the batch, each with the position from which reading resumes.
 
-A row counts when its line end is there; in a file that is ``whole`` (no one appends to it) the end of the file is one.
-An unreadable row is reported with file, line and offset, and left out.
+A row counts when its line end is there. In a file that is ``whole`` (it does not grow) the end of the file counts as a
+line end. An unreadable row is reported with file, line and offset, and left out.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class DelimitedRows:
         return self._input.position
 
     def next(self) -> pa.StructArray | None:
-        """Return the next rows; none of them where a chunk was unreadable; None: there is nothing more (yet).
+        """Return the next rows; no rows if a chunk was unreadable. None: there are no more rows (yet).
 
-        Raises DataError: an unreadable row is not tolerated; ConnectError: the file or its header is of no use.
+        Raises DataError: an unreadable row is not tolerated. Raises ConnectError: the file or its header is unusable.
         """
         if not self._pending:
             while (chunk := self._complete_rows()) is None:
@@ -88,11 +88,11 @@ class DelimitedRows:
         return pa.array([], pa.struct([]))
 
     def changes(self) -> IdleLook | None:
-        """See FileInput."""
+        """Return a check whether the file has changed (``FileInput.changes``)."""
         return self._input.changes()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         self._input.close()
 
     def _complete_rows(self) -> bytes | None:
@@ -196,7 +196,7 @@ class DelimitedRows:
         return CsvFormat(columns, self._values["delimiter"], tuple(self._values["null.values"]), inferred)
 
     def _read_header(self) -> list[str] | None:
-        """Return the column names, also when reading goes on further down; None: the first row is not complete."""
+        """Return the column names, also when reading resumes further down. None: the first row is not complete."""
         assert self._text is not None
         mark_bytes = self._text.mark_bytes
         start, raw_bytes = self._read(CHUNK_BYTES, ahead_bytes=mark_bytes - self.position)

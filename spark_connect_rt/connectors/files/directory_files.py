@@ -1,7 +1,7 @@
-"""The files of a directory: which are there and settled, and what becomes of one that was read.
+"""The files of a directory: which are there and settled, and how a file that was read is moved or deleted.
 
-A file is settled when its size and its time stayed the same for a while, as seen from here: who writes it may use
-another clock. Moving and deleting repeat without harm.
+A file is settled when its size and its time have not changed for a while by this machine's clock, because its writer
+may have another clock. Moving and deleting can be repeated without harm.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DirectoryFiles:
                 ]
         except FileNotFoundError as error:
             if os.path.isdir(self._directory):
-                return []  # a file went while it was looked at: another look will tell
+                return []  # a file was removed meanwhile: the next check will show it
             raise self._refused(error) from error
         except OSError as error:
             raise self._refused(error) from error
@@ -73,7 +73,7 @@ class DirectoryFiles:
 
 
 def is_as_found(found: FoundFile) -> bool:
-    """Tell whether the file is there and as it was."""
+    """Return whether the file exists and is unchanged."""
     try:
         return _found(found.path, os.stat(found.path)) == found
     except OSError:

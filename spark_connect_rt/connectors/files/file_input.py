@@ -1,11 +1,11 @@
-"""A growing file, read by position: what every file source here stands on.
+"""A growing file, read by position: the basis of every file source here.
 
-Owns: opening, waiting for a missing file, truncation and replacement. An idle look at the file is one ``stat``.
+Owns: opening, waiting for a missing file, truncation and replacement. A check of an idle file is one ``stat``.
 
-A file that became shorter than the position starts over at its beginning: its old content is gone. When the name
-stands for another file (rotation), the old one is read to its end first; then the new one is read from its beginning,
-however long it is. Only a new file that begins with what was read goes on at the position: editors save so. A restart
-has no old file to compare with and goes on at the position, as in Java.
+A file that became shorter than the position is read again from its beginning: its old content is gone. When the name
+refers to another file (rotation), the old one is read to its end first. The new one is then read from its beginning,
+however long it is. Reading continues at the position only if the new file begins with the bytes read so far: editors
+save so. After a restart there is no old file to compare with, and reading resumes at the position, as in Java.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class FileInput:
         self.restarts += 1
 
     def changes(self) -> IdleLook | None:
-        """Return what tells, from any thread, whether the file is another one than at the last look, or its size is.
+        """Return a check, for any thread, whether the file was replaced or its size changed since the last check.
 
-        None: its name is gone and what is open may still grow.
+        None: its name is gone, and the open file may still grow.
         """
         if self._descriptor >= 0 and self._seen is None:
             return None
@@ -168,7 +168,7 @@ def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) 
         )
     for partition, offset in offsets:
         if offset is None:
-            continue  # whatever is stored may be cleaned up
+            continue  # every stored offset may be removed
         if "position" not in offset:
             raise ConnectError("Offset objects should either be null or contain the key 'position'")
         position = offset["position"]
@@ -183,7 +183,7 @@ def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) 
 
 
 def stored_position(offset: object, path: str) -> int:
-    """Return the ``position`` of a stored offset, 0 where there is none. Raises ConnectError: it is no position."""
+    """Return the ``position`` of a stored offset, 0 where there is none. Raises ConnectError: it is invalid."""
     if offset is None:
         return 0
     position = offset.get("position") if hasattr(offset, "get") else None

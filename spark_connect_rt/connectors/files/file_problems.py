@@ -1,4 +1,4 @@
-"""What an operating system's error about a file means for the reader: a file that is bad, or a call to repeat."""
+"""Maps an operating system's error about a file to the reader's reaction: a bad file, or a call to repeat."""
 
 from __future__ import annotations
 

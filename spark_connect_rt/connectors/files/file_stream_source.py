@@ -1,6 +1,6 @@
 """Lines of a growing file as records (Java ``FileStreamSourceConnector``): same settings, same offsets.
 
-A record is a complete line without its end (LF, CRLF or CR); what follows the last line end waits. Offsets are
+A record is a complete line without its end (LF, CRLF or CR); an incomplete last line waits for its end. Offsets are
 ``{"filename": f}`` -> ``{"position": bytes}``, so each resumes where the other stopped.
 """
 
@@ -54,11 +54,11 @@ class FileStreamSourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the three settings."""
+        """Return the declarations of the three settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return FileStreamSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -134,11 +134,11 @@ class FileStreamSourceTask(SourceTask):
         return self._pace.wait_ms()
 
     def idle_look(self) -> IdleLook | None:
-        """Return a look at the file's size, once data has not come for a while."""
+        """Return a check of the file's size, once no data has arrived for a while."""
         return self._input.changes() if self._pace.calm else None
 
     def stop(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if hasattr(self, "_input"):
             self._input.close()
 

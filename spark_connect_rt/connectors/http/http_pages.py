@@ -42,7 +42,7 @@ class PagePosition:
         return {**self.fields, PAGE: json.dumps({"next": self.next, "newest": dict(self.newest), **counted})}
 
     def after_page(self, newest: Mapping[str, Any], following: str | int | None, count: int = 0) -> PagePosition:
-        """Return where it stands behind a page of ``count`` records; without a following one the pass is over."""
+        """Return the position after a page of ``count`` records. Without a following page the pass is over."""
         if following is None:
             return PagePosition(newest, newest)
         return replace(self, newest=newest, next=following, count=count)
@@ -53,7 +53,7 @@ class PagePosition:
 
 
 def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) -> PagePosition:
-    """Return where a stored offset stands. Raises ConnectError: its page is none."""
+    """Return the position of a stored offset. Raises ConnectError: its page is invalid."""
     given = {**initial, **(offset or {})}
     page = given.pop(PAGE, None)
     if page is None:
@@ -70,7 +70,7 @@ def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) ->
 
 
 def filled(template: str, fields: Mapping[str, Any]) -> str:
-    """Return a template with ``${offset.name}`` replaced; what is not known yet is empty."""
+    """Return a template with ``${offset.name}`` replaced; an unknown field is replaced by nothing."""
 
     def put(found: re.Match[str]) -> str:
         value = fields.get(found.group(1))
@@ -116,9 +116,9 @@ def reports_error(tree: Any) -> bool:
 
 
 def cursor_at(tree: Any, pointer: str) -> str | int | None:
-    """Return the next page's address or cursor at a pointer; None: nothing, null, false, 0 or an empty value is there.
+    """Return the next page's address or cursor at a pointer. None: nothing, null, false, 0 or an empty value is there.
 
-    Raises DataError: what is there is no text and no number, so it is not known whether there is a next page.
+    Raises DataError: the value is neither text nor a number, so it is unknown whether there is a next page.
     """
     found = optional_at(tree, pointer) or None
     if found is None or (isinstance(found, str | int) and not isinstance(found, bool)):

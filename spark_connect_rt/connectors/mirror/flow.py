@@ -21,7 +21,7 @@ CONSUMER_DEFAULTS = {"auto.offset.reset": "earliest"}
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the three connectors of a flow share."""
+    """The common facts of the three connectors of a flow."""
 
     config: Mapping[str, str]
     policy: ReplicationPolicy
@@ -73,5 +73,5 @@ def client_properties(config: Mapping[str, str], side: str, kind: str) -> dict[s
 
 
 def reads_committed(config: Mapping[str, str]) -> bool:
-    """Tell whether the source is read without open and aborted transactions: what exactly-once needs."""
+    """Return whether the source is read without open and aborted transactions, as exactly-once requires."""
     return client_properties(config, SOURCE, "consumer").get("isolation.level") == "read_committed"

@@ -97,12 +97,13 @@ MAKER = ConfigDef(
     ]
 )
 CONNECTORS = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
-"""What runs in every flow, by the names of their classes; those are the connectors' names, too."""
+"""The connectors of every flow, by the names of their classes; those are the connectors' names, too."""
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONNECTOR_SETTINGS = frozenset((COMMON + MIRROR_SOURCE + MIRROR_CHECKPOINT + MIRROR_HEARTBEAT).names())
 _CLIENTS = ("producer", "consumer", "admin")
 _POLICY_PREFIX = "replication.policy"
-# What a flow's worker takes from the top level; every other worker setting is a cluster's (B.offset.flush.interval.ms).
+# Settings without a cluster's prefix that a flow's worker takes. Its other worker settings need the cluster's prefix
+# (B.offset.flush.interval.ms).
 _WORKER_PREFIXES = (
     "offset.storage",
     "config.storage",
@@ -178,8 +179,8 @@ class MirrorMakerConfig:
     def cluster_properties(self, cluster: str) -> dict[str, str]:
         """Return a cluster's settings, references unresolved.
 
-        What every client needs to connect holds for its producers, consumers and admins unless they have their own;
-        the top level stands in for what the cluster does not say.
+        Connection settings of the cluster apply to its producers, consumers and admins unless they have their own.
+        Settings without a prefix replace those that the cluster lacks.
         """
         own: dict[str, str] = prefixed(self.raw, f"{cluster}.")
         for given in (dict(own), self.raw):

@@ -1,6 +1,6 @@
-"""One cluster's topics, their settings and ACLs, and its groups, as MirrorMaker looks at and changes them.
+"""The topics of one cluster, their settings and ACLs, and its groups, as MirrorMaker reads and changes them.
 
-Owns the client's calls and the words of its enums. Decides nothing: ``connectors.mirror.topic_sync`` does.
+Owns the client's calls and the names of its enums. ``connectors.mirror.topic_sync`` makes the decisions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MirrorAdmin:
         self._closed = False
 
     def cluster_id(self) -> str:
-        """Return the cluster's id."""
+        """Return the id of the cluster. Raises ConnectError."""
         asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
         return str(self._answer(asked, "describing the cluster").cluster_id)
 
@@ -143,7 +143,7 @@ class MirrorAdmin:
         return {group.group_id: group.state.name for group in self._answer(asked, "listing groups").valid}
 
     def close(self) -> None:
-        """Close the client. No call of it may be under way; none may follow. May be called twice."""
+        """Close the client. No call may be in progress, and none may follow. May be called twice."""
         if not self._closed:
             self._closed = True
             close_admin(self._admin)

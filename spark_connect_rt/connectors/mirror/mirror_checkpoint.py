@@ -1,4 +1,4 @@
-"""Where consumer groups go on at the other cluster (Java ``MirrorCheckpointConnector``)."""
+"""Where consumer groups resume at the other cluster (Java ``MirrorCheckpointConnector``)."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class MirrorCheckpointConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return MIRROR_CHECKPOINT
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return MirrorCheckpointTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse what cannot be had, and settings that contradict each other."""
+        """Return complaints about unavailable features, and about settings that contradict each other."""
         return checkpoint_problems(config)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse: what it does beside its records cannot be taken back."""
+        """Return why it cannot be previewed: its writes other than records cannot be rolled back."""
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -89,7 +89,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return checkpoint_tasks(self.config, self._groups or [], max_tasks)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the new offsets; no one resumes there. Raises ConnectError."""
+        """Check the new offsets, from which no task resumes. Raises ConnectError."""
         check_offsets(offsets, (GROUP, TOPIC), numbered=True, only_zero=True)
         return True
 

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 class MirrorSourceConnector(SourceConnector):
     """Mirrors topics of another Kafka cluster, with their partitions, settings and ACLs.
 
-    Looks after the target's topics and deals the source's partitions to tasks.
+    Creates and configures the target's topics, and divides the source's partitions among tasks.
     """
 
     def config_def(self) -> ConfigDef:
@@ -48,15 +48,15 @@ class MirrorSourceConnector(SourceConnector):
         return MIRROR_SOURCE
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return MirrorSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse what cannot be had, and settings that contradict each other."""
+        """Return complaints about unavailable features, and about settings that contradict each other."""
         return source_problems(config)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse: what it does beside its records cannot be taken back."""
+        """Return why it cannot be previewed: its writes other than records cannot be rolled back."""
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -151,7 +151,7 @@ class FlowTopics:
         self._target.close()
 
     def look(self) -> tuple[list[TopicPartition], bool]:
-        """Return the partitions to copy, and whether the target lacked any; what it lacked is made.
+        """Return the partitions to copy, and whether the target lacked any. Missing ones are created.
 
         Raises ConnectError.
         """

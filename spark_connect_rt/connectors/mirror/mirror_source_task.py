@@ -34,9 +34,9 @@ from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
 
-# What a MirrorSource task measures of each partition it copies (Java ``MirrorSourceMetrics``).
+# The metrics of a MirrorSource task for each partition that it copies (Java ``MirrorSourceMetrics``).
 #
-# Owns the names and what they mean. A batch is timed by its first and its last record, not by each of them.
+# Owns the names and their meaning. A batch is timed by its first and its last record, not by each of them.
 
 
 GROUP = "mirror-MirrorSourceConnector"
@@ -159,13 +159,14 @@ class OffsetSyncWriter:
             log.error("an offset sync cannot be written to %s: %s", self._topic, error.str())
 
 
-# Notices that a topic at the target is not the one that was copied to before: deleted, and created again.
+# Notices that a topic at the target was deleted and created again since the last copy.
 #
-# Owns the judgement by offsets alone: what arrives at the target never gets a smaller offset than what came before it.
+# Owns the judgement by offsets alone: the offsets of arriving records never decrease unless the topic was created
+# again.
 
 
 class TargetLogs:
-    """Of one task. One thread."""
+    """Notices new logs at the target for one task. One thread."""
 
     def __init__(self, values: Mapping[str, Any], metrics: PluginMetrics, copied: Iterable[TopicPartition]) -> None:
         """Take the parsed configuration, where to count, and the target's partitions that earlier runs wrote to."""
@@ -249,7 +250,7 @@ class BatchCopies:
         return self._written(self._copier.poll(COPY_POLL_MS))
 
     def under_way(self) -> bool:
-        """Tell whether ``finish`` may have something to return."""
+        """Return whether ``finish`` may have something to return."""
         return self._copier.under_way()
 
     def finish(self) -> Sequence[Written]:
@@ -257,7 +258,7 @@ class BatchCopies:
         return self._written(self._copier.finish(COPY_POLL_MS))
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Give up the batches in flight and close the clients."""
         self._copier.close()
 
     def _target(self, partition: TopicPartition) -> TopicPartition:
@@ -300,7 +301,7 @@ class MirrorSourceTask(SourceTask):
         properties = self._flow.client(SOURCE, "consumer", "replication-consumer")
         self._most = int(properties.get("max.poll.records", MOST_RECORDS))
         self._offsets = UpstreamOffsets()
-        # Behind a transformation no one can tell which record is which.
+        # A transformation may drop, add or reorder records, so their source offsets would be unknown.
         syncs = values[EMIT_OFFSET_SYNCS] and not config.get("transforms")
         self._syncs = OffsetSyncWriter(self._flow, values["offset.lag.max"]) if syncs else None
         self._metrics = MirrorSourceMetrics(self.context.metrics, self._flow, lambda: time.time() * 1_000)
@@ -342,7 +343,7 @@ class MirrorSourceTask(SourceTask):
             if self._copies is not None:
                 return self._copies.poll()
             polled = polled_apart(self._consumer, self._most, POLL_MS)
-        except NotFoundError as error:  # as in Java: a topic may come back, the others go on meanwhile
+        except NotFoundError as error:  # as in Java: a topic may exist again later, and the others continue meanwhile
             self._say_missing(str(error))
             return None
         return [self._copied(partition, rows) for partition, rows in polled]
@@ -352,11 +353,11 @@ class MirrorSourceTask(SourceTask):
         return 0 if self._copies is not None else IDLE_WAIT_MS
 
     def is_writing(self) -> bool:
-        """Tell whether batches are under way."""
+        """Return whether batches are in flight."""
         return self._copies is not None and self._copies.under_way()
 
     def finish_writing(self) -> Sequence[Written]:
-        """Wait a little for batches that are under way."""
+        """Wait a little for batches in flight, and return those that are acknowledged."""
         return self._copies.finish() if self._copies is not None else ()
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
@@ -397,10 +398,10 @@ class MirrorSourceTask(SourceTask):
 
 
 class UpstreamOffsets:
-    """The offsets at the source of records under way, to be matched with those at the target in the same order."""
+    """The source offsets of records in flight, to be matched with target offsets in the same order."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without any record in flight."""
         self._runs: dict[TopicPartition, deque[tuple[TopicPartition, int, int]]] = {}
 
     def add(self, remote: TopicPartition, partition: TopicPartition, offsets: pa.Array) -> None:

@@ -1,4 +1,4 @@
-"""What the other mirror connectors of a group make of the same flow: names of remote topics must be the same. Pure."""
+"""Compares a flow's other mirror connectors of a group: their names of remote topics must be the same. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
 """Which records' offsets are synced, and when (Java ``OffsetSyncWriter``).
 
-At once: the first record of a partition in a task's life, one behind a gap at the source, one at a target that was cut
-off, and whenever ``offset.lag.max`` records have gone by. The last record otherwise waits for ``promote``.
+These records are synced at once:
+
+- the first record of a partition in a task's life
+- the first record after a gap at the source
+- the first record at a truncated target
+- each record after ``offset.lag.max`` others
+
+Otherwise the last record waits for ``promote``.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ class OffsetRun:
 
 @dataclass(slots=True)
 class _Partition:
-    """What is remembered of the last record and of the last sync."""
+    """The last record and the last sync of a partition."""
 
     upstream: int = -1
     downstream: int = -1
@@ -51,7 +57,7 @@ class OffsetSyncQueue:
     """Syncs that wait to be written. One thread."""
 
     def __init__(self, max_lag: int) -> None:
-        """Take ``offset.lag.max``."""
+        """Take ``offset.lag.max``, the number of records between syncs."""
         self._max_lag = max_lag
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._delayed: dict[TopicPartition, OffsetSync] = {}
@@ -101,14 +107,14 @@ def _sync(partition: TopicPartition, run: OffsetRun, at: int) -> OffsetSync:
 
 SYNCS_PER_PARTITION = 64
 TOO_OLD = -1
-"""Translation of an offset before the oldest sync that is kept: no one knows any more."""
+"""Translation of an offset before the oldest sync that is kept: the result is unknown."""
 
 
 class OffsetSyncStore:
-    """Feed it the topic's records in order, say ``loaded`` at its end, then ask. One thread."""
+    """Translates offsets. Add the topic's records in order, call ``loaded`` at its end, then translate. One thread."""
 
     def __init__(self, *, must_read_to_end: bool = True) -> None:
-        """Start empty; ``must_read_to_end`` False: what was written before is translated by, too.
+        """Start empty. ``must_read_to_end`` False: translate also by syncs from before the start.
 
         That is right only where earlier checkpoints are known, which keep a group from going back.
         """
@@ -130,10 +136,10 @@ class OffsetSyncStore:
             self._syncs[sync.partition] = _with(kept, sync)
 
     def translate_downstream(self, partition: TopicPartition, upstream_offset: int) -> int | None:
-        """Return what an upstream offset is at the target; TOO_OLD, or None: not known (yet).
+        """Return the offset at the target for an upstream offset. TOO_OLD: too old; None: not known (yet).
 
-        Exact where there is a sync of this very offset, else just behind the nearest sync before it: a group that goes
-        on there may read records again, but misses none.
+        Exact where there is a sync of this very offset, otherwise just after the nearest sync before it. A group that
+        resumes there may read records again, but misses none.
         """
         kept = self._syncs.get(partition) if self._loaded else None
         if kept is None:

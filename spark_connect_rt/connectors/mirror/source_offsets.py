@@ -12,7 +12,7 @@ from spark_connect_rt.errors import ConnectError
 
 CLUSTER, TOPIC, PARTITION, GROUP, OFFSET = "cluster", "topic", "partition", "group", "offset"
 ONLY_ZERO = {OFFSET: 0}
-"""The source offset of checkpoints and heartbeats: no one resumes there."""
+"""The source offset of checkpoints and heartbeats, from which no task resumes."""
 INT_MAX = 2**31 - 1
 Offset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 
@@ -83,7 +83,7 @@ def _is_partition(value: Any) -> bool:
     return _is_whole(value) and 0 <= value <= INT_MAX
 
 
-# Who copies what: partitions and groups dealt to tasks, as text in their configurations (Java's own keys).
+# Which task copies which partitions and groups, as text in its configuration (Java's own keys).
 
 
 def source_tasks(

@@ -1,7 +1,7 @@
 """A source connector as a dlt resource: its tasks are polled until they have no more, their offsets are dlt's state.
 
-Must not: acknowledge anything. dlt loads what was extracted later, or not at all; then the state of the run before
-counts, and what was polled comes again. So ``commit`` and ``commit_record`` of a task are never called.
+Must not: acknowledge anything. dlt loads extracted data later, or not at all. Then the state of the previous run
+counts, and the polled records are read again. So ``commit`` and ``commit_record`` of a task are never called.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
-# What source tasks return -> items of dlt: batches as Arrow tables, records as dicts, by topic. Pure.
+# Records of source tasks -> items of dlt: batches as Arrow tables, records as dicts, by topic. Pure.
 
 
 DELETED = "_deleted"
@@ -30,7 +30,7 @@ Place = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 class Item(NamedTuple):
-    """Rows for one table, and where to go on behind them: (source partition, source offset) pairs."""
+    """Rows for one table, and the (source partition, source offset) pairs from which to resume after them."""
 
     topic: str
     rows: Any
@@ -210,12 +210,12 @@ class _ConnectorContext(ConnectorContext):
         """Nothing: the next run has other tasks."""
 
     def raise_error(self, error: Exception) -> None:
-        """Fail the run."""
+        """Fail the run with the connector's error."""
         raise error
 
 
 class _TaskContext:
-    """A task's SourceTaskContext."""
+    """A task's SourceTaskContext, with offsets from dlt's state."""
 
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()

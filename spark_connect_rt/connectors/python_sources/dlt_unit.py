@@ -1,8 +1,8 @@
-"""One unit of a dlt source in a task: pass after pass, what it brings as pieces, and the place behind each.
+"""One unit of a dlt source in a task: pass after pass, its records as pieces, each with the offset after it.
 
-A pass's state is right at its end only, for a source may give rows in any order. So every record but the last of a
-pass carries the place before it: a pass that was cut off comes again whole. Where rows come in the cursor's order the
-place moves with each page.
+A pass's state is right only at its end, because a source may return rows in any order. So every record but the last of
+a pass carries the offset before the pass, and an interrupted pass is read again from its beginning. Where rows are in
+the cursor's order, the offset moves with each page.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LOOK_S = 0.1  # longest time in which rows are gathered before they are handed 
 
 @dataclass(frozen=True, slots=True)
 class UnitSettings:
-    """What units of one task share."""
+    """The settings that the units of one task share."""
 
     topic_prefix: str
     most_rows: int
@@ -60,7 +60,7 @@ class DltUnit:
         give_up: GiveUp,
         times: PassTimes,
     ) -> None:
-        """Go on at ``stored``; ``open_pass`` takes the state as text."""
+        """Resume from ``stored``. ``open_pass`` takes the state as text."""
         self.name = name
         self._partition, self._open_pass, self._settings = partition, open_pass, settings
         self._give_up, self.times = give_up, times
@@ -76,7 +76,7 @@ class DltUnit:
 
     @property
     def busy(self) -> bool:
-        """Whether a pass is under way."""
+        """Return whether a pass is in progress."""
         return self._pass is not None or bool(self._ready)
 
     def poll(self) -> list[Piece]:
@@ -101,10 +101,11 @@ class DltUnit:
             pieces, ended = self._gather(self._pass)
         except ConnectError:
             raise
-        except Exception as error:  # noqa: BLE001 - what others' sources raise has no common root
+        except Exception as error:  # noqa: BLE001 - errors of users' sources have no common base class
             self._failed(error)
             return
-        if ended or (self._by_page and pieces):  # what is not behind an offset may fail for ever, again and again
+        # otherwise a pass that never moves its offset could fail again and again without a limit
+        if ended or (self._by_page and pieces):
             self.times.succeeded()
         if self._by_page:
             self._note_page(pieces, ended)
@@ -183,7 +184,7 @@ class DltUnit:
         self.times.failed(self.name, error, final=self._settings.in_transactions and self._in_flight)
 
     def close(self) -> None:
-        """End the pass that is under way; what it brought last is not handed on."""
+        """End the pass that is in progress, and drop its pieces that were not returned."""
         if self._pass is not None:
             self._pass.close()
         self._pass = None

@@ -27,7 +27,10 @@ class SparkTableSinkConnector(SparkSinkConnector):
         return [dict(self.config) for _ in range(max_tasks)]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """What the table remembers is forgotten by the worker, before the group's offsets change (decision 0001)."""
+        """Accept the offsets.
+
+        The worker removes those in the table before the group's offsets change (decision 0001).
+        """
         return True
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:

@@ -1,7 +1,7 @@
-"""Columns of a sink's batch -> columns of a table: what ``sql_rows`` finds out record by record. Pure.
+"""Columns of a sink's batch -> columns of a table, with the results of ``sql_rows``, which goes by records. Pure.
 
-The runs of rows are the same, so everything unusual answers None and goes by records: no struct, a nested field, a
-deletion among rows that are only inserted, a key that ``RowReader`` refuses.
+The runs of rows are the same, so everything unusual returns None and goes by records. Examples are values that are not
+structs, a nested field, a deletion among rows that are only inserted, and a key that ``RowReader`` rejects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What only the database can tell of a configuration: is there a way in, are the tables there."""
+"""Checks of a configuration that need the database: whether it can be reached, and has the tables."""
 
 from __future__ import annotations
 

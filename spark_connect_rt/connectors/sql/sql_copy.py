@@ -1,13 +1,13 @@
 """PostgreSQL's COPY: which tables it may feed, the SQL of a straight one and of one by a temporary table.
 
-Pure. COPY is quicker than statements and must leave the same rows. Where it would not, a table has statements: COPY
-passes by rules, fills GENERATED ALWAYS columns, and fires triggers FOR EACH STATEMENT once and AFTER triggers late; a
-view, a foreign table or row security takes none. The temporary table's keys have the types that a parameter of a
-condition has: without length and precision, so a key that is too long for its column is no key there either.
+Pure. COPY is faster than statements and must leave the same rows. Tables where it would not are written by statements.
+COPY ignores rules, fills GENERATED ALWAYS columns, and fires triggers FOR EACH STATEMENT once and AFTER triggers late.
+Views, foreign tables and row security do not accept it. The temporary table's keys have the types that a parameter of a
+condition has: without length and precision. So a key that is too long for its column does not match there either.
 
-An upsert of keys that are not in the table yet is a plain COPY, which is two to three times as fast as COPY into
-a temporary table and INSERT ... ON CONFLICT from there. So that is tried, behind a savepoint; a key that is in the
-table after all makes it fail, and the rows go the long way.
+An upsert of keys that are not in the table yet is a plain COPY. It is two to three times as fast as COPY into a
+temporary table and INSERT ... ON CONFLICT from there. So it is tried first, after a savepoint. If the table contains a
+key, the plain COPY fails, and the rows go through the temporary table.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ WHERE c.oid = to_regclass(:name) AND a.attnum > 0 AND NOT a.attisdropped
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """What COPY needs to know of a table that it may feed."""
+    """The facts about a table that COPY may feed."""
 
     types: Mapping[str, str]
-    """Each column's type."""
+    """The type of each column."""
     key_types: Mapping[str, str]
     """Each column's type in a condition: without length and precision, of a domain its base type."""
     barred: frozenset[str]

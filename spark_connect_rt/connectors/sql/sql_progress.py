@@ -39,7 +39,7 @@ class SqlProgress:
 
 
 def progress_of(offset: Mapping[str, Any] | None) -> SqlProgress:
-    """Return what a stored offset says. Raises ConnectError: it is none of this connector."""
+    """Return the progress in a stored offset. Raises ConnectError: it is not an offset of this connector."""
     offset = offset or {}
     number, ms, nanos = (offset.get(name) for name in (INCREMENTING_KEY, TIMESTAMP_KEY, NANOS_KEY))
     for name, value in ((INCREMENTING_KEY, number), (TIMESTAMP_KEY, ms), (NANOS_KEY, nanos)):
@@ -51,7 +51,7 @@ def progress_of(offset: Mapping[str, Any] | None) -> SqlProgress:
         moment = _EPOCH + dt.timedelta(milliseconds=ms)
     except OverflowError as error:
         raise ConnectError(f"the offset's '{TIMESTAMP_KEY}' {ms} is outside of the years 1 to 9999") from error
-    if nanos is not None:  # finer than a microsecond is cut off: such rows come again rather than never
+    if nanos is not None:  # parts below a microsecond are dropped, so that such rows are read again and never missed
         if not 0 <= nanos < 1_000_000_000:
             raise ConnectError(f"the offset's '{NANOS_KEY}' is {nanos}, not within one second")
         moment = moment.replace(microsecond=nanos // 1000)
@@ -67,7 +67,7 @@ def check_offsets(offsets: Sequence[SourceOffset]) -> None:
     """Check offsets that a user wants to write. Raises ConnectError."""
     for partition, offset in offsets:
         if offset is None:
-            continue  # whatever is stored may be cleaned up
+            continue  # every stored offset may be removed
         if not partition or not ("table" in partition or "query" in partition):
             raise ConnectError("Partition objects must contain the key 'table' or the key 'query'")
         progress_of(offset)

@@ -161,7 +161,7 @@ def _host_and_port(place: str) -> tuple[str | None, int | None]:
 def _libpq_parameters(given: Mapping[str, str]) -> dict[str, str]:
     parameters = {_LIBPQ_NAMES[name]: value for name, value in given.items() if name in _LIBPQ_NAMES}
     if given.get("ssl", "false") in ("", "true"):
-        parameters.setdefault("sslmode", "verify-full")  # what pgJDBC makes of ssl=true
+        parameters.setdefault("sslmode", "verify-full")  # as pgJDBC interprets ssl=true
     if "currentSchema" in given:
         path = f"-csearch_path={given['currentSchema']}"
         parameters["options"] = " ".join(filter(None, [parameters.get("options"), path]))

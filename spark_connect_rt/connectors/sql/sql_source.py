@@ -70,11 +70,11 @@ class SqlSourceConnector(SourceConnector):
     _watch: TableWatch | None = None
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return SqlSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ class SqlSourceConnector(SourceConnector):
 
 @dataclass(slots=True)
 class _Table:
-    """One table of a task, or its query: what is known, how far it is, when it is due."""
+    """One table of a task, or its query: its plan, its progress, and when it is due."""
 
     source: TableId | None  # None: the query
     partition: dict[str, str]
@@ -234,7 +234,7 @@ class SqlSourceTask(SourceTask):
         return batch
 
     def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch | None, SqlProgress]:
-        """Return the next piece of a look that is under way, or of a new one; no piece at its end."""
+        """Return the next piece of the current poll, or of a new one; no piece at its end."""
         try:
             if table.reader is None:
                 table.reader = self._open(table, in_arrow)
@@ -246,7 +246,7 @@ class SqlSourceTask(SourceTask):
             raise
 
     def _open(self, table: _Table, in_arrow: bool) -> PieceReader:
-        """Begin a look at a table; its columns are read again each time, as they may change."""
+        """Begin a poll of a table. Its columns are read again each time, as they may change."""
         database = self._database
         assert database is not None
         plan = (
@@ -289,7 +289,7 @@ class SqlSourceTask(SourceTask):
         return max(1, due_ms - self._clock_ms())
 
     def stop(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
         for table in self._tables:
             if table.reader is not None:
                 table.reader.close()

@@ -1,8 +1,8 @@
-"""Columns of values -> what PostgreSQL reads as text, the same for INSERT and for COPY. Pure.
+"""Columns of values -> the texts that PostgreSQL reads, the same for INSERT and for COPY. Pure.
 
 A typed parameter of a statement is cast by the database (1.75 into bigint is 2), a text of COPY is parsed (1.75 is
-refused). So that a row has one result however many come with it, both get the same text, and a value of a kind that
-the column's type is not for is refused here: a number is no boolean, no JSON, no bytes.
+rejected). Both get the same text, so that the result of a row does not depend on the number of rows. Values that do not
+fit the column's type are rejected here: a number is not a boolean, JSON or bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONG_DIGITS = 20
 
 
 class Family(enum.Enum):
-    """What kind of values a column's type is for."""
+    """The kind of values that a column's type accepts."""
 
     BOOLEAN = enum.auto()
     WHOLE = enum.auto()
@@ -42,7 +42,7 @@ class Family(enum.Enum):
     INTERVAL = enum.auto()
     TEXT = enum.auto()
     UNKNOWN = enum.auto()  # a type that SQLAlchemy has no class for: the database decides
-    TEXT_ONLY = enum.auto()  # json, uuid, enums, ranges ...: whatever comes must be their text
+    TEXT_ONLY = enum.auto()  # json, uuid, enums, ranges ...: the value must be their text
 
 
 _FAMILIES: tuple[tuple[tuple[type[Any], ...], Family], ...] = (
@@ -116,7 +116,7 @@ def _plain(values: Sequence[Any]) -> pa.Array | None:
         return None
     try:
         return pa.array(values)
-    except (pa.ArrowException, ValueError, OverflowError):  # a longer integer, text that is no Unicode
+    except (pa.ArrowException, ValueError, OverflowError):  # a longer integer, or text that is not valid Unicode
         return None
 
 

@@ -77,7 +77,7 @@ def _of_arrays(of_part: Convert) -> Convert:
 
 
 def variable_scale_decimal(value: Any) -> Decimal:
-    """Return the number that a Debezium struct of scale and unscaled bytes stands for. Raises DataError: it is none."""
+    """Return the number in a Debezium struct of scale and unscaled bytes. Raises DataError: the struct is invalid."""
     try:
         digits = int.from_bytes(value["value"], "big", signed=True)
         return Decimal(digits).scaleb(-value["scale"], _EXACT)

@@ -23,7 +23,7 @@ from spark_connect_rt.connectors.sql.sql_values import Convert, CsvRows, convers
 from spark_connect_rt.errors import DataError
 
 _SAVEPOINT = "connectrt_copy"
-# A row would be written twice: two keys that Python tells apart are one for the column's type.
+# A row would be written twice: two keys that differ in Python are equal for the column's type.
 _ONE_KEY_TWICE = ("21000", "23505")
 Columns = Sequence[pa.Array | Sequence[Any]]
 UPSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
@@ -88,7 +88,10 @@ class Writer:
         self._database.connection().execute(statement, parameters)
 
     def _copy(self, target: Target, shape: RowShape, columns: Sequence[pa.Array]) -> bool:
-        """Write by COPY; False: it would do something else than statements, or cannot; nothing was written."""
+        """Write by COPY. False: its effect would differ from that of statements, or it is impossible.
+
+        Nothing was written then.
+        """
         if target.copied is None or target.copied.barred.intersection(shape.columns):
             return False
         data = CsvRows(columns)

@@ -53,7 +53,7 @@ class KafkaSourceTask(SourceTask):
         self._consumer.assign(starts)
 
     def has_more(self) -> bool:
-        """Tell whether a partition's end lies behind what was handed on: a fetch may be under way.
+        """Return whether a partition has records that were not returned yet. A fetch may be in flight.
 
         Raises DataError: the log ends before a range does.
         """
@@ -85,7 +85,7 @@ class KafkaSourceTask(SourceTask):
         return IDLE_WAIT_MS
 
     def stop(self) -> None:
-        """Close the consumer."""
+        """Close the consumer, if it is open."""
         if hasattr(self, "_consumer"):
             self._consumer.close()
 
@@ -172,7 +172,7 @@ def _range_of(text: str) -> tuple[TopicPartition, tuple[int, int | None]]:
 
 
 def last_offset(offset: Mapping[str, Any]) -> int:
-    """Return the offset of the last record. Raises ConnectError: it is none."""
+    """Return the offset of the last record. Raises ConnectError: it is invalid."""
     last = offset.get(OFFSET)
     if isinstance(last, bool) or not isinstance(last, int) or last < 0:
         raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, not {last!r}")

@@ -1,6 +1,6 @@
-"""What a connector that reads topics does when records are gone, or the topic is another one (``on.gap`` and its like).
+"""Reaction of a connector that reads topics to lost records or a recreated topic (``on.gap`` and its like).
 
-Owns the place of a topic's id in source offsets, and the counts. That a log has moved a reader notices
+Owns the place of a topic's id in source offsets, and the counts. A reader notices that a log has moved
 (``kafka.reading.log_moves``).
 """
 
@@ -56,12 +56,12 @@ class LogPolicy:
 
 
 def fails(values: Mapping[str, Any], *, recreated: bool) -> bool:
-    """Tell whether a parsed configuration lets a gap, or a topic that was created again, fail its reader."""
+    """Return whether a parsed configuration lets a gap, or a topic that was created again, fail its reader."""
     return bool(values[ON_RECREATED if recreated else ON_GAP].lower() == FAIL)
 
 
 def is_of_another(offset: Mapping[str, Any], topic_id: str | None) -> bool:
-    """Tell whether a source offset belongs to another topic than the one of this id, which has its name now."""
+    """Return whether a source offset belongs to another topic than the one of this id, which has its name now."""
     return topic_id is not None and offset.get(TOPIC_ID, topic_id) != topic_id
 
 
