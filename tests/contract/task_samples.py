@@ -21,7 +21,7 @@ def note(folder: str, line: str) -> None:
 
 
 def notes(folder: Path) -> list[str]:
-    """Return the notes."""
+    """Return the lines that the samples have written."""
     path = folder / "notes"
     return path.read_text().splitlines() if path.exists() else []
 

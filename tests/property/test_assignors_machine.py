@@ -83,7 +83,7 @@ class LivingGroup(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "group"):
             self.group.settle(limit=60)
-            self.group.settle(limit=60)  # what was deleted while nobody remembered it goes in the next round
+            self.group.settle(limit=60)  # work that was deleted while no member remembered it goes in the next round
             assert self.group.problems() == []
 
 

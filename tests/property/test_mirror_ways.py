@@ -67,7 +67,7 @@ def seen(rows: pa.RecordBatch) -> Seen:
 
 
 def by_records(raw: bytes, position: int, aborted: list[tuple[int, int]] | None) -> tuple[Seen, int]:
-    """Return what is handed on record by record, and where reading goes on."""
+    """Return the rows record by record, and the offset from which reading resumes."""
     found: Seen = []
     for rows, at in fetched_rows(PLACE, position, raw, aborted):
         position = at

@@ -140,7 +140,7 @@ def test_a_transaction_s_batch_is_the_library_s_too(rows: list[Row], producer: i
     expected = bytes(builder.build())
     assert records.content((producer, epoch, first)) == expected
     assert (records.size, records.count) == (len(expected), len(rows))
-    assert records.content() == built_by_the_library(rows)  # it can be had for another producer
+    assert records.content() == built_by_the_library(rows)  # it can be written for another producer as well
 
 
 def test_sequence_numbers_go_round() -> None:

@@ -1,4 +1,4 @@
-"""Record batches by the column are what aiokafka's reader says they are record by record; damage is told."""
+"""Record batches by the column equal aiokafka's reading record by record; damage is reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD = st.tuples(st.integers(1, 70_000), st.integers(0, 2**41), SOME_BYTES, SO
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, int]] | None]:
-    """Draw what a broker may answer: gaps, codecs, transactions and their markers, a last batch that is cut off."""
+    """Draw answers of a broker: gaps, codecs, transactions and their markers, a truncated last batch."""
     at, batches = draw(st.integers(0, 2**40)), []
     first = at
     aborted: list[tuple[int, int]] = []

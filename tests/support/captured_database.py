@@ -53,7 +53,7 @@ class CapturedDatabase:
         self.run(_TABLES)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
-        """Run one statement in a transaction of its own; return its rows."""
+        """Run one statement in a separate transaction; return its rows."""
         if self._connection is None:
             self._connection = psycopg.connect(
                 host="127.0.0.1", port=self.server.port, user="postgres", dbname=self.name, autocommit=True
@@ -62,7 +62,7 @@ class CapturedDatabase:
         return cursor.fetchall() if cursor.description else []
 
     def fill(self, rows: int) -> None:
-        """Insert items 1 to ``rows``: what a snapshot reads."""
+        """Insert items 1 to ``rows``, which a snapshot reads."""
         self.run(_FILL, (1, rows))
         self.run("INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 100) i")
 
@@ -101,7 +101,7 @@ class CapturedDatabase:
         return b'{"id":%d}' % (90_000_000 + self._marks)
 
     def crash(self) -> None:
-        """SIGKILL the server; whoever starts it again may ``run`` at once."""
+        """SIGKILL the server. After its next start ``run`` works at once."""
         self.close()
         self.server.crash()
 

@@ -34,7 +34,7 @@ class IcebergTable:
         return {
             "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
             "topics": topic,
-            "tasks.max": "2",  # with one there is nobody to elect
+            "tasks.max": "2",  # with one task there is no election
             "connectrt.isolation": "process",  # Java Connect passes over it
             "iceberg.tables": f"default.{self.name}",
             "iceberg.tables.auto-create-enabled": "true",

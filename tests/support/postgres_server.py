@@ -129,7 +129,7 @@ class PostgresServer:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        self.stop(signal.SIGQUIT)  # the data go, so nobody has to wait for them to be on the disk
+        self.stop(signal.SIGQUIT)  # the data are deleted next, so they need not be flushed to the disk
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def create_database(self, word: str = "test") -> str:

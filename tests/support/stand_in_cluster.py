@@ -66,7 +66,7 @@ class StandInCluster(httpx.BaseTransport):
         }
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx."""
+        """Note a request and return its prepared answer (``httpx.BaseTransport``)."""
         path = request.url.raw_path.partition(b"?")[0].decode()
         query = request.url.query.decode()
         body = json.loads(request.read()) if request.content else None
@@ -82,7 +82,7 @@ class StandInCluster(httpx.BaseTransport):
         return httpx.Response(status, content=b"" if value is None else json.dumps(value).encode())
 
     def writes(self) -> list[str]:
-        """Return what was asked for beside reading."""
+        """Return the requests that were not reads."""
         return [line for line in self.asked if not line.startswith("GET ")]
 
     def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:

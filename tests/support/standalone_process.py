@@ -20,7 +20,7 @@ def standalone_settings(extra: Mapping[str, str] | None = None) -> dict[str, str
 
 
 class JavaStandalone(JavaConnect):
-    """``ConnectStandalone worker.properties [connector files]``."""
+    """Runs ``ConnectStandalone worker.properties [connector files]`` as a process."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class JavaStandalone(JavaConnect):
 
 
 class SparkStandalone(SparkWorkerProcess):
-    """``connectrt standalone worker.properties [connector files]``."""
+    """Runs ``connectrt standalone worker.properties [connector files]`` as a process."""
 
     def __init__(
         self,
@@ -58,6 +58,6 @@ class SparkStandalone(SparkWorkerProcess):
         self.connectors = list(connectors)
 
     def command(self, properties_file: Path) -> list[str]:
-        """Return ``python -m spark_connect_rt standalone FILE ...``."""
+        """Return the command line of ``python -m spark_connect_rt standalone FILE ...``."""
         files = [str(properties_file), *map(str, self.connectors)]
         return [sys.executable, "-m", "spark_connect_rt", "standalone", *files]

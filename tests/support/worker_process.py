@@ -80,7 +80,7 @@ class WorkerProcess(ABC):
 
     @abstractmethod
     def command(self, properties_file: Path) -> list[str]:
-        """Return what to run."""
+        """Return the command line of the worker."""
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the process."""
@@ -179,7 +179,7 @@ class SparkWorkerProcess(WorkerProcess):
     """Our worker, started through the command line entry point."""
 
     def command(self, properties_file: Path) -> list[str]:
-        """Return ``python -m spark_connect_rt worker FILE``."""
+        """Return the command line of ``python -m spark_connect_rt worker FILE``."""
         return [sys.executable, "-m", "spark_connect_rt", "worker", str(properties_file)]
 
     def environment(self) -> dict[str, str]:

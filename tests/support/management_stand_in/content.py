@@ -1,4 +1,4 @@
-"""What the stand-in starts with: a small group that shows one of everything, hostile text included."""
+"""The initial content of the stand-in: a small group that shows one of everything, hostile text included."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Tally:
-    """What happened in one schedule, or in many."""
+    """The totals of one schedule, or of many."""
 
     schedules: int = 0
     steps: int = 0
@@ -46,7 +46,7 @@ class Tally:
     writes: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
-        """Count another one in."""
+        """Add the totals of another tally."""
         for name in ("schedules", "steps", "virtual_ms", "generations", "leader_changes", "task_starts", "batches"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.commits += other.commits
@@ -82,7 +82,7 @@ class ScheduleFailed(AssertionError):
 
 
 class Schedule:
-    """One seed's run."""
+    """The run of one seed: cluster, faults and users."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Schedule:
         self._leader_id = ""
 
     def run(self) -> Tally:
-        """Run it. Raises ScheduleFailed."""
+        """Run the schedule. Raises ScheduleFailed: an invariant is broken, or a thread raised."""
         settled_ms = 0
         try:
             self._trouble(self._scheduler.between(*self._trouble_ms))

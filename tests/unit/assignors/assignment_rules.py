@@ -1,4 +1,4 @@
-"""What every single round must keep to, whatever happened before: the naive twin of the incremental assignor."""
+"""Rules that every round must keep, independent of earlier rounds: the naive twin of the incremental assignor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Held = Mapping[str, ConnectorsAndTasks]
 
 @dataclass(frozen=True)
 class Round:
-    """One round: what it started from and what it told."""
+    """One round: its input and its result."""
 
     memory: AssignorMemory
     configured: ConnectorsAndTasks
@@ -72,7 +72,7 @@ def _disjoint(this: Round) -> list[str]:
 
 
 def _complete(this: Round) -> list[str]:
-    """What is configured runs or is started; only what is lost may wait, and only while a delay runs."""
+    """All configured work runs or is started; only lost work may wait, and only while a delay runs."""
     if this.serves_candidates:
         return []
     placed = {item for member in this.held for item in this.started(member)} | this.active.keys()

@@ -1,4 +1,4 @@
-"""What put() refuses is found by halving, in order, within bounds."""
+"""Records that put() rejects are found by halving, in order, within bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as columns on its way to a sink task: what records would hold, or no columns at all."""
+"""JSON as columns on its way to a sink task: the values that records would hold, or no columns at all."""
 
 from __future__ import annotations
 

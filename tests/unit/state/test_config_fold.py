@@ -286,7 +286,7 @@ def test_a_snapshot_does_not_change_afterwards(topic: Topic) -> None:
 
 
 def test_deletion_touches_neither_generation_nor_inconsistency_nor_pending_fencing(topic: Topic) -> None:
-    """Of all that Java keeps beside the configuration; the recreated connector still fences the old producers."""
+    """Java keeps all of these apart from the configuration, and the recreated connector fences the old producers."""
     topic.connector()
     topic.task(0)
     topic.commit(1)
