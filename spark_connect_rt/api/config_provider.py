@@ -1,4 +1,4 @@
-"""Config providers: they look up the values behind ``${alias:path:key}`` (Java ``ConfigProvider``)."""
+"""Config providers look up the values of ``${alias:path:key}`` references (Java ``ConfigProvider``)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class ExactlyOnceSupport(Enum):
 
 
 class ConnectorTransactionBoundaries(Enum):
-    """Whether a source connector's tasks can say where transactions end (KIP-618)."""
+    """Whether a source connector's tasks can define where transactions end (KIP-618)."""
 
     SUPPORTED = "supported"
     UNSUPPORTED = "unsupported"
@@ -50,7 +50,7 @@ class Connector(ABC):
 
     context: ConnectorContext
     format_defaults: ClassVar[Mapping[str, str]] = {}
-    """Settings that ``format("connectrt")`` takes where a read or a write gives none: no worker's are behind it."""
+    """Default settings for reads and writes by ``format("connectrt")``, which have no worker's settings."""
 
     plugin_version: ClassVar[str] = __version__
     """Of the wheel or plug-in folder that the class came with: set where it is found."""
@@ -83,11 +83,11 @@ class Connector(ABC):
         return {}
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Say why its tasks cannot run for a preview without leaving something behind; None: they can.
+        """Return why its tasks cannot run for a preview without a lasting effect; None: they can.
 
-        In a preview a source task is started and polled, and stopped without any commit hook; a sink's task only where
-        it has ``preview_put``. Their contexts' ``previewed`` is then True: a task that can leave out what changes
-        something outside does so, and needs no obstacle. Asked of an instance that is never started.
+        In a preview a source task is started, polled, and stopped without any commit hook. A sink's task is started
+        only if it has ``preview_put``. Their contexts' ``previewed`` is then True: a task that can skip its external
+        changes does so, and needs no obstacle. Called on an instance that is never started.
         """
         return None
 
@@ -124,13 +124,12 @@ class SourceConnector(Connector):
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check offsets that a user wants to write, and bring what is kept elsewhere in step (KIP-875).
+        """Check offsets that a user wants to write, and adapt any state outside of Kafka (KIP-875).
 
-        Called while the connector is stopped, on an instance that is never started. ``offsets`` are (partition,
-        offset) pairs as JSON gives them; an offset of None forgets the partition, and may name any partition.
-
-        Returns whether nothing is left to be done by hand. Raises ConnectError: nothing is changed;
-        NotImplementedError: this connector's offsets cannot be changed from outside.
+        Called while the connector is stopped, on an instance that is never started. ``offsets`` are (partition, offset)
+        pairs as JSON gives them; an offset of None forgets the partition, and may name any partition.
+        Returns whether the user need not do anything else by hand.
+        Raises ConnectError: nothing is changed. Raises NotImplementedError: this connector's offsets cannot be changed.
         """
         return False
 

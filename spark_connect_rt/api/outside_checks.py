@@ -29,4 +29,4 @@ class Finding:
 
 
 OutsideCheck = Callable[[], Sequence[Finding]]
-"""Looks at one thing outside; may block for seconds."""
+"""Checks one thing outside; may block for seconds."""

@@ -31,7 +31,7 @@ class Predicate(ABC):
         """Answer whether the transformation applies."""
 
     def test_all(self, records: Sequence[SourceRecord | SinkRecord]) -> list[bool | Exception]:
-        """Return the answer for each record, or what it raised; asked only where records come many at once."""
+        """Return the answer for each record, or its error. Called only where many records come at once."""
         return [_answer(self, record) for record in records]
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:

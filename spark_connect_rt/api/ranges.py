@@ -22,14 +22,14 @@ class SourceRange:
 
     partition: Mapping[str, Any]
     first: int
-    end: int | None  # None: all that is there, and what comes while it is read
+    end: int | None  # None: all records so far, and those that arrive during the read
     topic: str | None = None  # that all of them go to, before any transformation; None: not known
     topic_partition: int | None = None  # the same
     log_id: str | None = None  # another one when the log is not the one of before, in spite of its name; None: unknown
 
 
 class RangeSourceConnector(SourceConnector):
-    """A source connector whose offsets are numbers of records. Its tasks can be given what to read."""
+    """A source connector whose offsets are numbers of records. A caller can give its tasks the records to read."""
 
     @abstractmethod
     def ranges(self, stored: Sequence[SourceOffset], since_ms: int | None = None) -> list[SourceRange]:
@@ -41,9 +41,9 @@ class RangeSourceConnector(SourceConnector):
         """
 
     def absent(self) -> list[str]:
-        """Return what the configuration names and the source does not have, as texts for a message. None by default.
+        """Return names in the configuration that the source does not have, as texts for a message. None by default.
 
-        A batch read is refused with them. A task or a stream waits for them. Called while the connector is started.
+        A batch read is rejected with them. A task or a stream waits for them. Called while the connector is started.
         """
         return []
 

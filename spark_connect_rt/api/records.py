@@ -60,7 +60,7 @@ class Delivered(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record lies (Java ``RecordMetadata``)."""
+    """The place of an acknowledged record in Kafka (Java ``RecordMetadata``)."""
 
     topic: str
     partition: int
@@ -137,8 +137,8 @@ def _each_column(batch: B, change: Callable[[pa.Array], pa.Array]) -> B:
 class Written:
     """Records of ONE source partition that the task has written to ``topic`` itself, and the brokers acknowledged.
 
-    See ``SourceTaskContext.own_writes``. Nothing is sent any more; ``source_offset``, where to resume after the last of
-    them, is committed in its turn. ``size`` is what they took on their way, bytes.
+    See ``SourceTaskContext.own_writes``. The worker sends nothing for them; it only commits ``source_offset``, where to
+    resume after the last of them. ``size`` is their number of bytes on the network.
     """
 
     source_partition: Mapping[str, Any]
@@ -203,9 +203,9 @@ class SinkBatch:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord(SinkRecord):
-    """A sink record that knows what it was made from, through transformations too (Java ``InternalSinkRecord``).
+    """A sink record that keeps the consumed record it was made from, through transformations too.
 
-    Tasks get these where errant records are reported to a dead letter queue or a log.
+    Java: ``InternalSinkRecord``. Tasks get these if errant records are reported to a dead letter queue or a log.
     """
 
     original: ConsumeRow | None = field(default=None, repr=False, compare=False)

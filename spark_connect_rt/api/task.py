@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 IdleLook = Callable[[], bool]
-"""Says, from any thread and within microseconds, whether a poll may find something now."""
+"""Returns, from any thread and within microseconds, whether a poll may find something now."""
 
 
 class OffsetReader(Protocol):
-    """Reads what the offset topic holds for this connector (Java ``OffsetStorageReader``)."""
+    """Reads this connector's offsets from the offset topic (Java ``OffsetStorageReader``)."""
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """Return the stored offset of each source partition, in order; None where there is none."""
@@ -65,10 +65,10 @@ class PluginMetrics(Protocol):
     """
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
-        """Add to ``<name>-count``; ``<name>-rate`` is what was added a second, over the window."""
+        """Add to ``<name>-count``; ``<name>-rate`` is the number added per second, over the window."""
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
-        """Take in values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
+        """Record values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
 
     def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
         """Set the current value of ``<name>``. It is shown until the next call, or until the task is hosted again."""
@@ -183,7 +183,7 @@ class Task(ABC):
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Open what the task needs. ``self.context`` is set. An error fails the task."""
+        """Open the task's resources. ``self.context`` is set. An error fails the task."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -347,7 +347,7 @@ class SinkTask(Task):
         return True
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything put so far durable; raises as ``pre_commit``, whose ``offsets`` these are."""
+        """Make all records put so far durable. ``offsets`` are those of ``pre_commit``; raises like it."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Return the offsets that may be committed; by default flushes and returns all.

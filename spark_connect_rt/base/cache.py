@@ -78,7 +78,7 @@ def resolve_jars(coordinates: Sequence[str], downloads: Downloads | None = None)
 
 
 class DownloadJournal:
-    """Remembers which file is on its way: jgo writes to the final place, and takes what lies there for whole."""
+    """Remembers unfinished downloads: jgo writes to the final path, and any file there counts as complete."""
 
     def __init__(self, path: Path) -> None:
         """Take the journal's own file."""
@@ -145,7 +145,7 @@ def _resolve_with_jgo(
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one sentence why a download failed: the network, a full or read-only disk, else what was raised."""
+    """Return in one sentence why a download failed: the network, a full or read-only disk, else the error itself."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full ({error.filename or cache_directory()}). Free 200 MB there, or set CONNECTRT_CACHE"
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES):

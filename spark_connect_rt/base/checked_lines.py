@@ -76,7 +76,7 @@ def decode_record(row: Row) -> RawRecord:
 
 
 def checksum(record: RawRecord) -> int:
-    """Return the CRC-32 of what the broker stores of a record: where, when, key and value."""
+    """Return the CRC-32 of a record's fields at the broker: partition, offset, time, key and value."""
     partition, offset, key, value, timestamp_ms = record
     place = f"{partition},{offset},{timestamp_ms},{_length(key)},{_length(value)};".encode()
     return binascii.crc32(place + (key or b"") + (value or b""))

@@ -92,7 +92,7 @@ class Threads(Protocol):
 
 
 class _Alarms:
-    """Every timer of the process: one thread waits for the first of them, and starts what is due on its own."""
+    """Every timer of the process: one thread waits for the first of them, and starts each call on a separate thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -214,15 +214,15 @@ Call = Callable[[], None]
 
 
 class SerialExecutor:
-    """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
+    """Runs calls in order on one thread. The thread starts with the first call and ends with ``close``."""
 
     def __init__(
         self, name: str, threads: Threads, report: Report = report_nowhere, linger_s: float | None = None
     ) -> None:
-        """``report`` is called with what a call raises all the same: it ends the thread.
+        """``report`` is called with an unexpected error of a call, which ends the thread.
 
-        ``linger_s``: a thread without a call for so long ends, and the next call starts another: of thousands, few are
-        busy. None: it stays.
+        ``linger_s``: a thread without a call for so long ends, and the next call starts another one, because few of
+        thousands are busy. None: it stays.
         """
         self._linger_s = linger_s
         self._name = name
@@ -265,22 +265,22 @@ class SerialExecutor:
             return self._calls.popleft()
 
 
-# Answers of requests: a Future gets what a call returned or raised, whatever that is, and whatever became of it.
+# Answers of requests: a Future gets the result or the error of a call.
 #
-# The one place where a request's work, plug-in code included, ends: nothing it raises passes to the thread that ran it.
+# The one place where a request's work, plug-in code included, ends: no error passes to the thread that ran it.
 
 
 def answered(call: Callable[[], T | Future[T]]) -> Future[T]:
-    """Return what a call answered at once, or its error, or what a Future gets that it returned."""
+    """Return a call's result or error, or those of the Future that it returned."""
     answer: Future[T] = Future()
     answer_by(answer, call)
     return answer
 
 
 def answer_by(answer: Future[T], call: Callable[[], T | Future[T]]) -> None:
-    """Give ``answer`` what a call returns or raises, or what a Future gets that it returns.
+    """Give ``answer`` a call's result or error, or those of the Future that it returned.
 
-    An answer that was cancelled asks for no call; from here on it cannot be cancelled.
+    A cancelled answer does not need the call. From here on it cannot be cancelled.
     """
     if not _is_wanted(answer):
         return
@@ -296,7 +296,7 @@ def answer_by(answer: Future[T], call: Callable[[], T | Future[T]]) -> None:
 
 
 def copy_outcome(done: Future[T], answer: Future[T]) -> None:
-    """Give ``answer`` what ``done`` got, unless it was cancelled meanwhile."""
+    """Give ``answer`` the result or error of ``done``, unless it was cancelled meanwhile."""
     if not _is_wanted(answer):
         return
     try:
@@ -411,7 +411,7 @@ class ElasticPool:
         return self._at_most is not None and self._count >= self._at_most
 
     def answer(self, name: str, call: Callable[[], T | Future[T]]) -> Future[T]:
-        """Run a call that may block; answer with what it returns or raises, or with what a Future gets it returns.
+        """Run a call that may block; answer with its result or error, or with those of a Future that it returns.
 
         Raises RuntimeError: the machine has no thread left.
         """

@@ -62,7 +62,7 @@ def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
 
 
 def _values() -> Sequence[str]:
-    """Return what is hidden, the longer one first: it may hold a shorter one."""
+    """Return the hidden values, longer ones first, because they may contain shorter ones."""
     global _longest_first
     found = _longest_first
     if found is None:

@@ -32,9 +32,10 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_finite_json(value: Any) -> bytes:
-    """Return what ``encode_json`` does, ten times as fast; no number in ``value`` is infinite or NaN.
+    """Return the result of ``encode_json``, ten times as fast; no number in ``value`` is infinite or NaN.
 
-    A library writes it, and what Java writes otherwise (numbers with a point, control characters) is written again.
+    A library writes it. The parts that Java writes differently (numbers with a point, control characters) are
+    rewritten.
     """
     try:
         quick = orjson.dumps(value)
@@ -55,7 +56,7 @@ def encode_quick_json(value: Any) -> bytes:
 
 
 def decode_quick_json(data: bytes) -> Any:
-    """Return the value of what ``encode_quick_json`` wrote. Raises DataError."""
+    """Return the value that ``encode_quick_json`` wrote. Raises DataError."""
     try:
         return orjson.loads(data)
     except ValueError:
@@ -68,7 +69,7 @@ def tellable(text: str) -> str:
 
 
 def decode_json(data: bytes) -> Any:
-    """Return the value. Like Jackson, text after the first value is not looked at. Raises DataError."""
+    """Return the value. Like Jackson, it ignores text after the first value. Raises DataError."""
     try:
         text = data.decode("utf-8").lstrip(_WHITESPACE)
         value, _ = _DECODER.raw_decode(text)

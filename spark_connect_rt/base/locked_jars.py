@@ -43,7 +43,10 @@ def locked_jars(coordinates: Sequence[str]) -> tuple[LockedJar, ...]:
 
 
 def lock_file(coordinates: Sequence[str]) -> Path | None:
-    """Return where the lock file of one ``group:artifact:version`` lies, or would lie; None: of several."""
+    """Return the path of the lock file of one ``group:artifact:version``, even if it does not exist.
+
+    None: for several.
+    """
     if len(coordinates) != 1:
         return None
     _, artifact, version = coordinates[0].split(":", 2)

@@ -64,10 +64,10 @@ class Loggers(Protocol):
         """Set a logger and everything below it (``root``: all) to one of LEVELS; return those that changed, sorted."""
 
 
-# Levels that were set for Java's loggers while this process ran (``PUT /admin/loggers``), for every JVM it has.
+# Levels that were set for Java's loggers while this process ran (``PUT /admin/loggers``), for all of its JVMs.
 #
-# One for a process: a worker sets them, its executors' processes are sent them, each JVM starts with them and is given
-# every change. Owns them in the order in which they were set: a later level of a namespace covers what is below it.
+# One for a process: a worker sets them and sends them to its executors' processes. Each JVM starts with them and gets
+# every change. Owns them in the order in which they were set: a later level of a namespace covers everything below it.
 
 
 Listener = Callable[[Mapping[str, str]], None]
@@ -149,7 +149,7 @@ def working_for(subject: Subject) -> None:
 
 
 def subject_of(record: logging.LogRecord) -> Subject | None:
-    """Return what a line is about; None: nothing says it. On the thread that logs."""
+    """Return the subject of a line, None if it is unknown. Call it on the thread that logs."""
     known: Subject | None = getattr(record, ATTRIBUTE, None)
     if known is not None:
         return known

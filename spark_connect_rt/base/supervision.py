@@ -77,11 +77,11 @@ class Supervisor:
 
     @property
     def failure(self) -> PartFailure | None:
-        """Return what ended the worker; None: nothing has."""
+        """Return the failure that ended the worker; None: there was none."""
         return self._failure
 
     def failed(self, part: SupervisedPart, error: BaseException | str) -> None:
-        """Take note that a part ended; only the first one counts."""
+        """Note that a part ended; only the first one counts."""
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         failure = PartFailure(part, reason)
         with self._lock:
@@ -132,7 +132,14 @@ def watched(
 
 
 class Repeated:
-    """A piece of work that one thread repeats. An error of the work is logged, and the next round follows."""
+    """Take the work and its schedule.
+
+    Args:
+        name: of the thread.
+        work: one round; it may block, and may raise.
+        wait_s: seconds until the next round.
+        failed: the meaning of a failed round, for the log.
+    """
 
     def __init__(self, name: str, work: Callable[[], object], wait_s: Callable[[], float], failed: str) -> None:
         """Take the work and what to do about it.

@@ -105,7 +105,7 @@ def source_producer_properties(
 
 
 def sharing(worker: WorkerConfig, connector: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what lets a source task's producer share connections: nothing where the user named its client.id."""
+    """Return the settings by which a source task's producer shares connections. Empty if the user set its client.id."""
     named = "producer.client.id" in worker.raw or "producer.override.client.id" in connector
     return SHARED_CLIENT if worker.engine.connectrt_producers_shared and not named else {}
 
@@ -125,7 +125,7 @@ def exactly_once_producer_properties(
 
 
 def ignored_overrides(worker: WorkerConfig, connector: Mapping[str, str], name: str, task: int) -> list[str]:
-    """Return, in Java's words, what of the user's producer settings exactly-once does not obey."""
+    """Return complaints, in Java's words, about producer settings of the user that exactly-once overrides."""
     said = {**prefixed(worker.raw, "producer."), **prefixed(connector, "producer.override.")}
     return [
         f"The value '{said[key]}' for the '{key}' property will be ignored as it cannot be overridden for connectors "

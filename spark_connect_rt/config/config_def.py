@@ -151,8 +151,9 @@ class ConfigKey:
     dependents: tuple[str, ...] = ()
     recommended: tuple[str, ...] = ()
     trimmed: bool = True  # False: a tab or a blank is a value of a setting that Java does not have
-    doubt: Check = anything  # says of a good value why it is surely not meant: a warning
-    checked_as: str | None = None  # the name its check says: in a chain, as in Java, the one without the prefix
+    doubt: Check = anything  # returns why a valid value is surely a mistake: a warning
+    # the name in its check's complaint: in a chain, as in Java, the one without the prefix
+    checked_as: str | None = None
 
     @property
     def required(self) -> bool:
@@ -254,7 +255,7 @@ class ConfigDef:
         return findings
 
     def doubts(self, raw: Mapping[str, Any]) -> dict[str, str]:
-        """Return the name of each setting that is set, good and surely not meant, with the reason."""
+        """Return each setting whose value is valid and surely a mistake, with the reason."""
         found = {}
         for key in self.keys:
             value, complaints = key.parse(raw) if raw.get(key.name) is not None else (None, [])

@@ -34,7 +34,7 @@ def heap_bytes(text: str) -> int | None:
 
 
 def heap_complaint(text: str) -> str | None:
-    """Return what is wrong with a heap's size, None when nothing is."""
+    """Return why a heap's size is invalid, None when it is valid."""
     size = heap_bytes(text)
     if size is None:
         return f"{text!r} is not a valid size. Use a number with k, m or g, for example 256m"
@@ -46,7 +46,7 @@ def heap_complaint(text: str) -> str | None:
 
 
 def options_complaint(options: Sequence[str]) -> str | None:
-    """Return what is wrong with the JVM's options, None when nothing is that can be seen without starting it."""
+    """Return why the JVM's options are invalid, None when no problem is visible without starting it."""
     for option in options:
         if not option.startswith("-"):
             return f"{option!r} is not a JVM option. Options start with -"
@@ -89,7 +89,7 @@ class TaskRange:
 
     @staticmethod
     def of(text: str) -> TaskRange:
-        """Read ``min..max``. Raises ValueError that says what is wrong."""
+        """Parse ``min..max``. Raises ValueError with the reason."""
         found = _RANGE.fullmatch(text)
         if found is None:
             raise ValueError(f"must be two whole numbers, min..max, for example 2..16, but is {text[:40]!r}")
@@ -441,7 +441,7 @@ class ConnectrtEngineSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings(SettingsGroup):
-    """Where plug-ins are and what else may be imported."""
+    """Where plug-ins are, and which other modules may be imported."""
 
     definition: ClassVar[ConfigDef] = RUNTIME + ENGINE
     plugin_path: tuple[str, ...] | None

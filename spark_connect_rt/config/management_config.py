@@ -89,7 +89,7 @@ class ManagementSettings(SettingsGroup):
     connectrt_console_enabled: bool
 
 
-# Settings of installing plug-ins while a worker runs: where they go, who may, from where. Ours; Java ignores them.
+# Settings of installing plug-ins while a worker runs: the target folder, the allowed users and sources. Not in Java.
 
 
 DIRECTORY = "connectrt.plugins.directory"
@@ -172,7 +172,7 @@ PLUGIN_INSTALL = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class PluginInstallSettings(SettingsGroup):
-    """Where plug-ins are installed, and who may."""
+    """Where plug-ins are installed, and which users may install them."""
 
     definition: ClassVar[ConfigDef] = PLUGIN_INSTALL
     connectrt_plugins_directory: str | None

@@ -47,7 +47,7 @@ def override_problems(
     allowed = _ALLOWED[name]
     if allowed is None:
         return {}
-    # Java's words: clients of the REST API look for them.
+    # Java's words: clients of the REST API search for them.
     complaint = "The '{}' policy does not allow '{}' to be overridden in the connector configuration."
     return {
         f"{prefix}{setting}": [complaint.format(name, setting)]

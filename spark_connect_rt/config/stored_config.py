@@ -34,13 +34,13 @@ class StoredConfig:
         return config if isinstance(config, StoredConfig) else cls(config)
 
     def written(self) -> Mapping[str, str]:
-        """Return the texts, to show, store, compare or hand on: a value may be a reference."""
+        """Return the texts, to show, store, compare or forward: a value may be a reference."""
         return self._texts
 
     def resolved(
         self, resolve: Callable[Concatenate[Mapping[str, str], More], Resolved], *more: More.args, **named: More.kwargs
     ) -> Resolved:
-        """Return what ``resolve`` makes of the texts: values that may be read. Blocks and raises as it does."""
+        """Return the texts after ``resolve``: values that may be read. Blocks and raises as it does."""
         return resolve(self._texts, *more, **named)
 
     def only(self, names: Iterable[str]) -> StoredConfig:

@@ -13,7 +13,7 @@ from typing import Any
 from spark_connect_rt.config.java_regex import java_pattern
 
 Check = Callable[[Any], str | None]
-"""Takes the typed value, returns what is wrong with it, or None."""
+"""Takes the typed value; returns the complaint about it, or None."""
 
 
 class Sentence(str):
@@ -115,7 +115,7 @@ def no_control_characters(value: Any) -> str | None:
 
 
 def unique(value: Any) -> str | None:
-    """Complain about a list that says something twice."""
+    """Complain about a list that contains an element twice."""
     if value is None or len(set(value)) == len(value):
         return None
     return "Duplicate alias provided."

@@ -124,7 +124,7 @@ def parse_header_rules(text: str) -> list[HeaderRule]:
 
 
 def valid_header_rules(value: Any) -> str | None:
-    """Complain about what ``parse_header_rules`` cannot read."""
+    """Complain about rules that ``parse_header_rules`` cannot read."""
     try:
         parse_header_rules(str(value or ""))
     except ValueError as error:
@@ -366,7 +366,7 @@ class FlushSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class RestSettings(SettingsGroup):
-    """Where the REST API listens, how others reach it, what is around it."""
+    """The listeners of the REST API, its advertised address, and its extensions."""
 
     definition: ClassVar[ConfigDef] = REST
     listeners: tuple[str, ...]

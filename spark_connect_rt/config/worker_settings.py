@@ -72,7 +72,7 @@ class WorkerConfig:
     management: ManagementSettings
     placement: PlacementSettings
     storage: Mapping[str, StorageTopic]  # config, offset, status; standalone: none
-    raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: references are for those who use them
+    raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: each user of a reference resolves it
     resolved: Mapping[str, str] = field(repr=False)  # the same for the worker's own clients; holds secrets
     warnings: Sequence[str] = ()
 
@@ -118,7 +118,7 @@ _GROUPS: Mapping[str, type[SettingsGroup]] = {
 
 
 def typed_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a WorkerConfig holds of typed values (setting -> value): its servers and every group."""
+    """Return the fields of a WorkerConfig from typed values (setting -> value): its servers and every group."""
     groups = {name: group.taken_from(values) for name, group in _GROUPS.items()}
     return {"bootstrap_servers": ",".join(values["bootstrap.servers"]), **groups}
 
@@ -196,7 +196,7 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _timing_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is wrong between the times of the group and of the executors."""
+    """Return the problems between the timeouts of the group and of the executors."""
     session, heartbeat = values["session.timeout.ms"], values["heartbeat.interval.ms"]
     if session is None or heartbeat is None:
         return []  # complained about already
@@ -282,7 +282,7 @@ class Boundary(Enum):
 
     @staticmethod
     def of(connector: Mapping[str, str]) -> Boundary:
-        """Return what a connector's configuration asks for; checked before."""
+        """Return the transaction boundary that a connector's configuration sets. It was checked before."""
         return Boundary((connector.get(BOUNDARY) or "poll").strip().lower())
 
 

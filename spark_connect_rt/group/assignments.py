@@ -1,8 +1,8 @@
-"""Values the assignors share: sets of work, what a round starts from, what it ends in.
+"""Values the assignors share: sets of work, the input of a round, its result.
 
-Owns the first step of every assignor, agreeing on a config offset (Java ``WorkerCoordinator``,
-``ConnectAssignor``, ``ConnectorsAndTasks``). The leader's herder builds an AssignmentRound from the decoded
-metadata of the members, calls ``eager.assign`` or ``incremental.assign`` and encodes what comes back.
+Owns the first step of every assignor, agreeing on a config offset (Java ``WorkerCoordinator``, ``ConnectAssignor``,
+``ConnectorsAndTasks``). The leader's herder builds an AssignmentRound from the decoded metadata of the members, calls
+``eager.assign`` or ``incremental.assign`` and encodes the result.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class AssignmentRound:
     lost_delay_ms: int | None = None  # None: as Java, max_delay_ms
     moves: Mapping[ConnectorTaskId, str] = field(default_factory=dict)  # task -> member that shall give it up, for load
     bound_for: Mapping[ConnectorTaskId, str] = field(default_factory=dict)  # free task -> member it should go to
-    in_runs: bool = False  # new tasks are placed neighbour by neighbour, which takes fewer bytes to say
+    in_runs: bool = False  # new tasks are placed neighbour by neighbour, which takes fewer bytes
 
     @property
     def lost_work_waits_ms(self) -> int:
@@ -131,7 +131,7 @@ class AssignmentResult:
 
 
 def held_by(metadata: WorkerMetadata) -> ConnectorsAndTasks:
-    """Return what a member says it runs now."""
+    """Return the work that a member reports to run now."""
     held = metadata.allocation
     return NOTHING if held is None else ConnectorsAndTasks(held.connectors, held.tasks)
 
@@ -166,13 +166,13 @@ def mismatch(leader_id: str, members: Mapping[str, WorkerMetadata]) -> Assignmen
     return AssignmentResult(dict.fromkeys(members, refusal))
 
 
-# The assignor of ``connect.protocol=eager``: everything is dealt out from scratch, round-robin, each time.
+# The assignor of ``connect.protocol=eager``: all work is assigned from scratch, round-robin, each time.
 #
 # Stateless (Java ``EagerAssignor``). Members stop all work before they join, so nothing is ever revoked.
 
 
 def assign(this_round: AssignmentRound) -> AssignmentResult:
-    """Deal connectors, then tasks, to the members in order of their ids, without starting over between."""
+    """Assign connectors, then tasks, to the members in order of their ids, without starting over in between."""
     members = sorted(this_round.members)
     connectors: dict[str, list[str]] = {member: [] for member in members}
     tasks: dict[str, list[ConnectorTaskId]] = {member: [] for member in members}

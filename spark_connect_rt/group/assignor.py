@@ -46,7 +46,7 @@ def revoking_backoff_ms(successive: int, max_delay_ms: int) -> int:
 
 
 def duplicated(held: Mapping[str, ConnectorsAndTasks]) -> ConnectorsAndTasks:
-    """Return what more than one member holds. All holders must stop it; it is assigned in the next round."""
+    """Return work that several members hold. All holders must stop it; it is assigned in the next round."""
     connectors = Counter(chain.from_iterable(set(part.connectors) for part in held.values()))
     tasks = Counter(chain.from_iterable(set(part.tasks) for part in held.values()))
     return ConnectorsAndTasks(
@@ -56,7 +56,7 @@ def duplicated(held: Mapping[str, ConnectorsAndTasks]) -> ConnectorsAndTasks:
 
 
 def balance(configured: ConnectorsAndTasks, held: Mapping[str, ConnectorsAndTasks]) -> dict[str, ConnectorsAndTasks]:
-    """Return what each member must give up so that everything configured can be spread evenly (+-1).
+    """Return the work that each member must give up so that all configured work can be spread evenly (+-1).
 
     Only members that give up something are in the answer.
     """
@@ -72,7 +72,7 @@ def balance(configured: ConnectorsAndTasks, held: Mapping[str, ConnectorsAndTask
 
 
 def _surplus(total: int, held: Mapping[str, Sequence[Item]]) -> dict[str, tuple[Item, ...]]:
-    """Return what is above the level of ``total`` items over all members, first held first revoked."""
+    """Return the work above the level of ``total`` items over all members, first held first revoked."""
     least, extra = divmod(total, len(held))
     sizes = Counter(len(items) for items in held.values())
     if sizes[least + 1] == extra and sizes[least] + sizes[least + 1] == len(held):
@@ -142,12 +142,12 @@ def handle_lost(
     now_ms: int,
     max_delay_ms: int,
 ) -> LostWork:
-    """Decide whether lost work waits, goes to who came back empty, or is placed like new.
+    """Decide whether lost work waits, goes to workers that came back empty, or is placed like new work.
 
     Args:
         memory: of the previous round.
-        lost: in order; configured, handed out earlier, held by no one.
-        held: member -> what it keeps this round.
+        lost: in order; configured, assigned earlier, held by no member.
+        held: member -> the work it keeps this round.
         now_ms: on any clock, the same in every round.
         max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group of our own workers the own setting.
     """
@@ -211,7 +211,7 @@ __all__ = ["AssignorMemory", "assign", "fill"]
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """How what is configured, what was handed out and what is held differ."""
+    """The differences between the configured, the assigned and the held work."""
 
     memory: AssignorMemory
     deleted: ConnectorsAndTasks
@@ -221,7 +221,7 @@ class _Facts:
 
 
 def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[AssignorMemory, AssignmentResult]:
-    """Run one round; return the memory for the next one and what each member is assigned.
+    """Run one round; return the memory for the next one and the assignment of each member.
 
     Work that moves is only revoked here; its owner stops it, rejoins, and the next round places it.
     """
@@ -295,7 +295,7 @@ def _compare(memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[
 def _load_balancing(
     memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]
 ) -> tuple[AssignorMemory, dict[str, ConnectorsAndTasks]]:
-    """Return the memory and what is revoked for balance: nothing while a delay runs, never twice in a row."""
+    """Return the memory and the work revoked for balance: nothing while a delay runs, never twice in a row."""
     if memory.delay_ms != 0:
         return replace(memory, revoked_in_previous=False), {}
     surplus = balance(this_round.configured, held)

@@ -1,8 +1,8 @@
 """Which tasks should change places, because one worker has more to do than the others. Pure.
 
-Owns what counts as load and the hysteresis. Tasks are swapped between two workers, a hot one against a cold one, so the
-numbers that the assignor balances stay as they are and nothing else moves. A skew must last, a swap must gain, after
-swaps there is a pause, and a task that was moved stays where it is for long.
+Owns the definition of load and the hysteresis. Tasks are swapped between two workers, a hot one against a cold one, so
+the numbers that the assignor balances stay the same and nothing else moves. A skew must last, a swap must gain, after
+swaps there is a pause, and a task that was moved stays in place for long.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def decide(memory: LoadMemory, loads: Loads, now_ms: int, rules: LoadRules) -> t
 def _smoothed(
     memory: LoadMemory, loads: Loads, now_ms: int, rules: LoadRules
 ) -> tuple[LoadMemory, dict[str, dict[ConnectorTaskId, float]]]:
-    """Return each load as the mean of what it was and is, and the memory without tasks that are gone or rested."""
+    """Return each load as the mean of its old and new value, and the memory without removed and rested tasks."""
     smooth = {
         worker: {task: (memory.smooth.get(task, cores) * 3 + cores) / 4 for task, cores in tasks.items()}
         for worker, tasks in loads.items()

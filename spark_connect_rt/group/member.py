@@ -1,7 +1,7 @@
 """This worker's membership in the Connect group, as the herder sees it (Java ``WorkerGroupMember``).
 
-The member's own I/O runs elsewhere; the herder's thread polls, is notified of what happened, and answers. Nothing
-here starts or stops work: the herder does, on its own thread, before it answers ``join``.
+The member's own I/O runs elsewhere; the herder's thread polls for its events, and answers. Nothing here starts or stops
+work: the herder does, on its own thread, before it answers ``join``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
 
 @dataclass(frozen=True, slots=True)
 class JoinRequired:
-    """The group wants a (re)join: stop what must stop, then call ``join``."""
+    """The group requires a (re)join: stop the revoked work, then call ``join``."""
 
     reason: str
 
@@ -55,13 +55,13 @@ class GroupMember(Protocol):
     """A member of the group. All methods are called from the herder's thread but ``wakeup``."""
 
     def start(self) -> None:
-        """Start looking for the coordinator; returns at once. JoinRequired follows when it is found."""
+        """Start searching for the coordinator; returns at once. JoinRequired follows when it is found."""
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """Return what happened, waiting at most ``timeout_ms``; empty after a wakeup or time out.
+        """Return new events, waiting at most ``timeout_ms``; empty after a wakeup or time out.
 
-        Not polling for rebalance.timeout.ms makes the member leave (Java: poll timeout expired): ContactLost,
-        then JoinRequired follow. Raises BadConfigError, naming the setting, once the group refused for good.
+        Not polling for rebalance.timeout.ms makes the member leave (Java: poll timeout expired): ContactLost, then
+        JoinRequired follow. Raises BadConfigError, naming the setting, once the group refused for good.
         """
 
     def wakeup(self) -> None:
@@ -83,7 +83,7 @@ class GroupMember(Protocol):
         """Return the last reason why the group could not be joined; empty: there was none. Any thread."""
 
     def in_contact(self) -> bool:
-        """Return whether what was assigned is certainly still this member's (I7). Any thread; reads the clock.
+        """Return whether the assigned work is certainly still this member's (I7). Any thread; reads the clock.
 
         False also when ContactLost is not polled yet: a worker that was frozen finds out before it is notified.
         """
@@ -134,12 +134,12 @@ class MembershipInbox:
             self._condition.notify_all()
 
     def forget(self) -> None:
-        """Drop what waits: the member left."""
+        """Drop the queued events: the member left."""
         with self._condition:
             self._events.clear()
 
     def fail(self, error: Exception) -> None:
-        """Make this and every later ``take`` raise ``error``, once what waits is taken."""
+        """Make this and every later ``take`` raise ``error``, once the queued events are taken."""
         with self._condition:
             self._error = error
             self._condition.notify_all()

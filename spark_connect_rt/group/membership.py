@@ -188,14 +188,14 @@ class MemberPhase(Enum):
     """The phase of this member in the group protocol."""
 
     IDLE = "idle"  # does not want in: before start, after leave
-    SEARCHING = "searching"  # wants in; looks for the coordinator
-    PREPARING = "preparing"  # the herder was asked to stop what must stop and to join
+    SEARCHING = "searching"  # wants to join; searches for the coordinator
+    PREPARING = "preparing"  # the herder was asked to stop revoked work and to join
     JOINING = "joining"  # JoinGroup sent, or waiting for a coordinator to send it to
     LEADING = "leading"  # joined as leader; the herder assigns
     SYNCING = "syncing"  # SyncGroup sent, or waiting for a coordinator to send it to
     STABLE = "stable"  # assignment held, heartbeating
     LAPSED = "lapsed"  # left by itself because the herder did not poll; comes back when it does
-    REFUSED = "refused"  # the group said never; only a changed configuration helps
+    REFUSED = "refused"  # the group rejected this member for good; only a changed configuration helps
 
 
 class Effect(Enum):
@@ -246,10 +246,10 @@ class Timing:
 
     @property
     def lease_ms(self) -> int:
-        """How long after the last contact a member may work.
+        """How long after the last contact a member may work, ms.
 
-        The coordinator may give its work away ``session_ms`` after it. The fifth before that is for ending what
-        runs: killed tasks die, offsets on their way arrive or are given up (I7).
+        The coordinator may assign its work elsewhere ``session_ms`` after it. The fifth before that is for ending the
+        work: killed tasks die, offsets in flight arrive or are given up (I7).
         """
         return self.session_ms * 4 // 5
 
@@ -307,7 +307,7 @@ NEXT: Final[Mapping[tuple[MemberPhase, type], _Row]] = {
     (_P.SYNCING, RoundAborted): (_P.PREPARING, (_E.TELL_JOIN,)),
     **_stay(HeartbeatOk, *IN_GROUP),
     (_P.STABLE, RebalanceSignalled): (_P.PREPARING, (_E.TELL_JOIN,)),
-    # Old brokers say this all through a rebalance; SyncGroup's own answer decides.
+    # Old brokers return this all through a rebalance; SyncGroup's own answer decides.
     **_stay(RebalanceSignalled, *IN_GROUP[:-1]),
     **_all(GenerationLost, (_P.LEADING, _P.SYNCING, _P.STABLE), _P.PREPARING, _E.ABANDON, _E.TELL_JOIN),
     **_stay(GenerationLost, _P.PREPARING, _P.JOINING),
@@ -361,7 +361,7 @@ def overdue(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> C
 
 
 def next_deadline_ms(member: Member, timing: Timing, last_poll_ms: int) -> int | None:
-    """Return when ``overdue`` will have something to say if nothing else happens; None for never."""
+    """Return when ``overdue`` will next return an event if nothing else happens; None for never."""
     if member.phase not in IN_GROUP:
         return None
     poll_ms = last_poll_ms + timing.rebalance_ms
@@ -369,7 +369,7 @@ def next_deadline_ms(member: Member, timing: Timing, last_poll_ms: int) -> int |
 
 
 def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
-    """Return whether what this member holds is certainly still its own (I7)."""
+    """Return whether the work that this member holds is certainly still its own (I7)."""
     return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
@@ -437,7 +437,7 @@ def _learn_join(member: Member, event: JoinedAsLeader | JoinedAsFollower) -> Mem
         protocol=event.protocol,
         member_id=event.member_id,
         leader_id=event.leader_id,
-        # A join may wait for minutes: it proves contact at its answer only to who has nothing to lose by it.
+        # A join may wait for minutes. At its answer it proves contact only for a member that holds no work.
         last_contact_ms=member.last_contact_ms if member.holding else event.at_ms,
     )
 

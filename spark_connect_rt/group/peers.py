@@ -123,7 +123,7 @@ def require_leader(standing: GroupStanding, what: str) -> None:
 
 
 def require_owner(standing: GroupStanding, owned: bool, owner_url: str | None, what: str) -> None:
-    """Raise unless this worker owns what the request is about.
+    """Raise unless this worker owns the subject of the request.
 
     A follower sends it to the leader, which alone knows the owners (owner map of the last assignment).
     """

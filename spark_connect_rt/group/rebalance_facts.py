@@ -21,7 +21,7 @@ from typing import Any
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
 
-LISTED = 60  # of what moved; the counts are of all
+LISTED = 60  # of the moved work; the counts are of all
 Item = str | ConnectorTaskId
 _NOBODY = ConnectorsAndTasks()
 _GENERIC = ("the group is rebalancing", "the rebalance was overtaken", "the group coordinator was found", "asked to")
@@ -56,13 +56,13 @@ class OwnView:
 def members_of(
     now: Mapping[str, str], before: Mapping[str, str] | None, with_work: Iterable[str], fresh: Iterable[str] | None
 ) -> Members:
-    """Return who joined and left.
+    """Return the members that joined and left.
 
     Args:
         now: worker id -> member id of this round; a worker that was gone for a while has another member id.
         before: the same of the last round that this leader led; None: it led none since it joined.
         with_work: worker ids that work was last seen on, for a leader that led no round before.
-        fresh: those that claim no work, not even none; None: the protocol has no word for it.
+        fresh: those that claim no work, not even none; None: the protocol cannot express it.
     """
     if before is not None:
         joined = tuple(sorted(worker for worker, member in now.items() if before.get(worker) != member))
@@ -155,7 +155,7 @@ def sentence(details: Mapping[str, Any]) -> str:
 
 
 def best_reason(reasons: Iterable[str]) -> str:
-    """Return the first reason that says more than that there is a rebalance, else the first one."""
+    """Return the first reason that is more specific than "there is a rebalance", else the first one."""
     given = [reason for reason in reasons if reason]
     telling = [reason for reason in given if not reason.startswith(_GENERIC)]
     return (telling or given or [""])[0]

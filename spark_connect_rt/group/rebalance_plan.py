@@ -1,8 +1,8 @@
-"""From an assignment to what this worker holds, and from the configuration to what it wants to run.
+"""From an assignment to the work that this worker holds, and from the configuration to the work it wants to run.
 
-Owns: adopting eager and incremental assignments, the rule that work starts only on the very config offset the
-leader assigned from, what counts as a change that needs a rebalance. Java ``WorkerCoordinator.onJoinComplete``,
-``DistributedHerder.handleRebalanceCompleted``.
+Owns: adopting eager and incremental assignments, the rule that work starts only on the very config offset the leader
+assigned from, which changes need a rebalance.
+Java ``WorkerCoordinator.onJoinComplete``, ``DistributedHerder.handleRebalanceCompleted``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Adoption(Enum):
 
 
 def held_after(held: ConnectorsAndTasks | None, assignment: Assignment, incremental: bool) -> ConnectorsAndTasks:
-    """Return what this worker holds once it has carried it out; eager assignments replace everything."""
+    """Return the work that this worker holds after the assignment; eager assignments replace everything."""
     given = ConnectorsAndTasks(assignment.connectors, assignment.tasks)
     if not incremental or held is None:
         return given
@@ -42,7 +42,7 @@ def held_after(held: ConnectorsAndTasks | None, assignment: Assignment, incremen
 
 
 def allocation_of(held: ConnectorsAndTasks | None, last: Assignment | None) -> Assignment | None:
-    """Return what the next JoinGroup says this worker runs; None when it holds no assignment."""
+    """Return the work that the next JoinGroup reports; None when this worker holds no assignment."""
     if held is None or last is None:
         return None
     return replace(last, connectors=held.connectors, tasks=held.tasks, revoked_connectors=(), revoked_tasks=())
@@ -204,7 +204,7 @@ def sync_backoff_ms(attempt: int, incremental: bool, max_delay_ms: int, unsync_b
 
 
 AT_ONCE, WITHIN_MS = 4, 3_000  # a connector's creation and its task set are two
-QUIET_MS = 50  # nothing changed for so long: dealt out
+QUIET_MS = 50  # no change for so long: a rebalance is due
 QUIET_GAPS = 4  # ... or for so many times the pause before the last change, where changes come slowly
 QUIET_MOST_MS = 250
 MOST_MS = 500  # and that long after the first change at the latest
@@ -273,7 +273,7 @@ class WantedWork:
         *,
         exactly_once: bool = False,
     ) -> WantedWork:
-        """Return what ought to run by these facts; ``self`` is what ought to run until now."""
+        """Return the work that ought to run by these facts; ``self`` is the previous result."""
         if held is not self.held or restarts is not self.restarts:
             return self._worked_out(held, snapshot, restarts, exactly_once)
         if snapshot is self.snapshot:

@@ -55,7 +55,7 @@ class ConnectProtocol(Enum):
         return self is not ConnectProtocol.EAGER
 
     def offered(self) -> tuple[ConnectProtocol, ...]:
-        """Return what a worker with this setting offers, in order of preference."""
+        """Return the protocols that a worker with this setting offers, in order of preference."""
         return tuple(p for p in reversed(ConnectProtocol) if p.version <= self.version)
 
     @staticmethod
@@ -120,7 +120,7 @@ class WorkerMetadata:
 def encode_metadata(protocol: ConnectProtocol, metadata: WorkerMetadata, work: _Work | None = None) -> bytes:
     """Return the metadata blob of one protocol. V0 has no room for the allocation.
 
-    ``work`` is the allocation's, for who encodes it more than once.
+    ``work`` is the encoded allocation, if the caller encodes it more than once.
     """
     head = _int16(protocol.version) + _string(metadata.url) + _int64(metadata.config_offset)
     if not protocol.is_incremental:
@@ -143,7 +143,7 @@ def decode_metadata(blob: bytes) -> WorkerMetadata:
 def join_protocols(protocol: ConnectProtocol, metadata: WorkerMetadata) -> list[tuple[str, bytes]]:
     """Return JoinGroup's (protocol name, metadata) list for a worker with this ``connect.protocol``.
 
-    Java's names under Java's bytes, and before them those of the incremental ones that say "ours only".
+    Java's names with Java's bytes, and before them the incremental ones under our own names.
     """
     work = None if metadata.allocation is None else _work_of(metadata.allocation)
     javas = [(offered.protocol_name, encode_metadata(offered, metadata, work)) for offered in protocol.offered()]
@@ -242,7 +242,7 @@ _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct
 
 
 class _Reader:
-    """Walks one blob; every short or senseless field is a DataError that says where."""
+    """Reads one blob; every short or senseless field is a DataError that names the place."""
 
     def __init__(self, blob: bytes) -> None:
         self._blob = blob

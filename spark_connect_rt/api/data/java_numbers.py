@@ -1,6 +1,7 @@
 """Numbers as Java's boxes treat them: widths that wrap, casts that saturate, texts that parse or do not.
 
-Python has one int and one float; where Java would hold a Byte or a Float, these functions do what Java would.
+Python has one int and one float. For values that Java holds as a Byte or a Float, these functions return Java's
+results.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def wrapped(number: int, bits: int) -> int:
 
 
 def saturated(number: float, bits: int) -> int:
-    """Return a float cut to an integer of ``bits``: NaN is 0, what is too large is the largest."""
+    """Return a float cut to an integer of ``bits``: NaN is 0, a number that is too large is the largest."""
     if math.isnan(number):
         return 0
     limit = 1 << bits - 1

@@ -1,4 +1,4 @@
-"""A schema built step by step (Java ``SchemaBuilder``); a default is checked against what was built so far."""
+"""A schema built step by step (Java ``SchemaBuilder``); a default is checked against the parts built so far."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SchemaBuilder:
         return self._set("doc", doc)
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Say what stands for a missing value. Raises DataError: it does not fit what was built so far."""
+        """Set the default for a missing value. Raises DataError: it does not fit the schema built so far."""
         try:
             check_value(self.build(), value)
         except DataError as error:

@@ -156,7 +156,7 @@ def _moment(fields: Fields) -> int:
 
 
 def _hour(fields: Fields) -> int:
-    """Return the hour of day of whichever hour letter came last; 12 and 24 stand for 0 where the letter says so."""
+    """Return the hour of day of the last hour letter. 12 and 24 mean 0 for letters that count from 1."""
     named = [letter for letter in fields if letter in "HkKh"]
     if not named:
         return 12 * fields.get("a", 0)

@@ -44,12 +44,12 @@ def convert_to_string(schema: Schema | None, value: Any) -> str | None:
 
 
 def convert_to_list(schema: Schema | None, value: Any, to: Schema = _ARRAY) -> list[Any]:
-    """Return a list, or what a text of one holds."""
+    """Return a list, or the list that a text contains."""
     return _required(to, schema, value)  # type: ignore[no-any-return]
 
 
 def convert_to_map(schema: Schema | None, value: Any, to: Schema = _MAP) -> dict[Any, Any]:
-    """Return a map, or what a text of one holds."""
+    """Return a map, or the map that a text contains."""
     return _required(to, schema, value)  # type: ignore[no-any-return]
 
 

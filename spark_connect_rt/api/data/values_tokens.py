@@ -6,7 +6,7 @@ _DELIMITERS = frozenset(':,{}[]"')
 
 
 class Tokens:
-    """A position in a text; every delimiter that no backslash escapes is a token, and so is what lies between."""
+    """A position in a text. Every delimiter without a backslash before it is a token, and so is the text in between."""
 
     def __init__(self, text: str) -> None:
         """Begin before the first token."""

@@ -32,7 +32,7 @@ class JaasToken:
 
 
 def unescaped(quoted: str) -> str:
-    r"""Return what stands between quotes without its escapes: ``\n`` and the like, up to three octal digits."""
+    r"""Return the text between quotes without its escapes: ``\n`` and the like, up to three octal digits."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 8)) if found[1] else _LETTERS.get(found[2], found[2]), quoted)
 
 
@@ -76,7 +76,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> dict[str, list[LoginModule]]:
-    """Return entry -> modules. Raises ValueError saying what is wrong."""
+    """Return entry -> modules. Raises ValueError with the reason."""
     tokens = _tokens(text)
     entries: dict[str, list[LoginModule]] = {}
     at = 0

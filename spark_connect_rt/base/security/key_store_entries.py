@@ -1,9 +1,8 @@
 """The entries of Java trust and key stores as PEM texts, which OpenSSL reads.
 
-Owns: which of a store's certificates are trusted, which key is one's own, and the name of the setting that is wrong
-when a store does not open. Nothing is written anywhere: keys exist in memory only. Imported by those who have such a
-store: the library takes 0.2 s of every start.
-Source: JDK ``TrustStoreUtil.getTrustedCerts``, Kafka ``DefaultSslEngineFactory``.
+Owns: which of a store's certificates are trusted, which key is one's own, and the name of the invalid setting when a
+store does not open. Nothing is written anywhere: keys exist in memory only. Imported only for such a store: the library
+takes 0.2 s of every start. Source: JDK ``TrustStoreUtil.getTrustedCerts``, Kafka ``DefaultSslEngineFactory``.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def own_key(file: StoreFile, key_password: str | None) -> OwnKey:
 
 def _trusted_jks(file: StoreFile) -> list[x509.Certificate]:
     store = _open_jks(file)
-    own = [entry.chain[0] for entry in store.keys if entry.chain]  # Java trusts what certifies one's own key too
+    own = [entry.chain[0] for entry in store.keys if entry.chain]  # Java also trusts the certificate for the own key
     return [_certificate(file, der) for der in (*store.trusted, *own)]
 
 

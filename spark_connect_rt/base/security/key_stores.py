@@ -142,7 +142,7 @@ def _octets(encrypted_key_info: bytes) -> bytes:
 
 
 def _der_value(data: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return (the first element's content, what follows it)."""
+    """Return (the first element's content, the bytes after it)."""
     if len(data) < 2 or data[0] != tag:
         raise StoreDamagedError("a key is not in the form of a Sun JKS key")
     length, start = data[1], 2
@@ -177,8 +177,8 @@ CONTENT = "connectrt.{store}.content"
 def carry_stores(properties: Mapping[str, str]) -> dict[str, str]:
     """Return ``properties`` with the content of each store file that they name and that is readable here.
 
-    What is not readable here may be there (the path may hold a reference, or the executors' images the file); the
-    client that opens it reports the problem.
+    A file that is not readable here may exist elsewhere: the path may hold a reference, or the executors' images the
+    file. The client that opens it reports the problem.
     """
     carried = dict(properties)
     for store in (TRUSTSTORE, KEYSTORE):
@@ -211,7 +211,7 @@ class StoreFile:
 def find_store(properties: Mapping[str, str], store: str) -> StoreFile | None:
     """Return the store that ``{store}.location`` names, None when it names none.
 
-    As with the JDK's, a type of JKS or PKCS12 reads both; without a type a PEM file is known by what is in it.
+    As with the JDK's, a type of JKS or PKCS12 reads both; without a type a PEM file is recognized by its content.
     Raises BadConfigError naming the setting: no such file, an unknown type, a format that is not the type's.
     """
     location = properties.get(f"{store}.location", "")

@@ -185,7 +185,7 @@ class TokenUnavailableError(OSError):
 
 
 class TokenRefusedError(Exception):
-    """The endpoint knows this client and says no."""
+    """The endpoint knows this client and refuses a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def unsecured_token(settings: TokenSettings, now_s: float) -> BearerToken:
 
 
 def token_of_text(text: str, settings: TokenSettings, default_expires_s: float | None = None) -> BearerToken:
-    """Return the token with what its claims say. Raises TokenUnavailableError: not a JWT that can be used."""
+    """Return the token with its claims. Raises TokenUnavailableError: not a JWT that can be used."""
     try:
         body = text.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

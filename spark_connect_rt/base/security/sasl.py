@@ -35,7 +35,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _options(tokens: Sequence[JaasToken]) -> tuple[dict[str, str], Sequence[JaasToken]]:
-    """Return the options of a module, and what follows its semicolon."""
+    """Return the options of a module, and the text after its semicolon."""
     options: dict[str, str] = {}
     last, at = "", 0
     while at < len(tokens) and tokens[at].shown != ";":

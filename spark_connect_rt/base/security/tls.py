@@ -105,7 +105,7 @@ def _key_of_pem(file: StoreFile) -> dict[str, str]:
 
 
 def ssl_context(config: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the context of connections with these properties. Raises BadConfigError naming what cannot be read."""
+    """Return the context of connections with these properties. Raises BadConfigError naming unreadable stores."""
     settings = tls_settings(config)
     try:
         context = ssl.create_default_context(cadata=settings.get("ssl.ca.pem"))

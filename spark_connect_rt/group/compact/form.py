@@ -34,9 +34,9 @@ from spark_connect_rt.group.subprotocol import (
 
 # A set of connectors and tasks in few bytes, and back.
 #
-# Owns the layout: connectors by name, each without what it shares with the name before it, and its task numbers as
-# runs; the whole deflated where that is shorter. The same set always packs to the same bytes. Readers are bounded: no
-# blob, however hostile, unpacks to more than ``LARGEST_TASKS``.
+# Owns the layout: connectors by name, each without the prefix it shares with the name before it, and its task numbers
+# as runs. The whole is deflated where that is shorter. The same set always packs to the same bytes. Readers are
+# bounded: no blob, however hostile, unpacks to more than ``LARGEST_TASKS``.
 
 
 Work = tuple[tuple[str, ...], tuple[ConnectorTaskId, ...]]
@@ -88,7 +88,7 @@ def zigzag_read(number: int) -> int:
 
 
 class ByteReader:
-    """Walks one blob; every short or senseless field is a DataError that says where."""
+    """Reads one blob; every short or senseless field is a DataError that names the place."""
 
     def __init__(self, blob: bytes) -> None:
         self._blob = blob
@@ -179,9 +179,9 @@ def _plain(work: Work) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=_REMEMBERED_ITEMS)  # of what a worker holds a rebalance changes little
+@lru_cache(maxsize=_REMEMBERED_ITEMS)  # a rebalance changes little of a worker's held work
 def _entry(name: str, before: str, numbers: tuple[int, ...], alone: bool) -> bytes:
-    """Return the bytes of one connector behind another one."""
+    """Return the bytes of one connector after another one."""
     raw = name.encode("utf-8")
     if len(raw) > LARGEST_NAME_BYTES:
         raise DataError(f"{name[:40]!r}... is {len(raw)} bytes; the group protocol carries at most 32767")
@@ -195,7 +195,7 @@ def _entry(name: str, before: str, numbers: tuple[int, ...], alone: bool) -> byt
     return b"".join(parts)
 
 
-_remembered = lru_cache(maxsize=4)(_plain)  # a rebalance packs what one worker holds several times
+_remembered = lru_cache(maxsize=4)(_plain)  # a rebalance packs the work of one worker several times
 
 
 def _shared(name: bytes, before: bytes) -> int:
@@ -271,9 +271,9 @@ class ReportedWork:
 
 @dataclass(frozen=True, slots=True)
 class CompactAssignment:
-    """An assignment, and what the member must do about its next metadata.
+    """An assignment, and instructions for the member's next metadata.
 
-    ``whole_list``: the leader does not know what this member holds and asks for the list.
+    ``whole_list``: the leader does not know the work of this member and asks for the list.
     ``limit_bytes``: a list up to this length is sent without being asked for.
     """
 
@@ -310,13 +310,13 @@ def leader_hint(leader_id: str) -> int:
 
 
 def held_bytes(metadata: WorkerMetadata) -> bytes | None:
-    """Return the list of what a member holds, packed; None when it holds no assignment."""
+    """Return the packed list of a member's held work; None when it holds no assignment."""
     held = metadata.allocation
     return None if held is None else pack_work((held.connectors, held.tasks))
 
 
 def encode_claim(protocol: ConnectProtocol, claim: ReportedWork, held: bytes | None = None) -> bytes:
-    """Return the metadata blob; ``held`` is ``held_bytes`` of the metadata, for who has it already.
+    """Return the metadata blob. ``held`` is ``held_bytes`` of the metadata, if the caller already has it.
 
     Raises DataError when a name is longer than the group protocol carries.
     """
@@ -355,9 +355,9 @@ def decode_claim(blob: bytes) -> ReportedWork:
 
 
 def metadata_of(protocol_name: str, blob: bytes) -> WorkerMetadata:
-    """Read what a worker joined with, by the protocol that its group chose. Raises DataError.
+    """Decode a worker's metadata in JoinGroup, by the protocol that its group chose. Raises DataError.
 
-    What it holds is missing where it sent a digest of it.
+    The work it holds is missing if it sent only a digest.
     """
     return decode_claim(blob).metadata if is_compact(protocol_name) else decode_metadata(blob)
 

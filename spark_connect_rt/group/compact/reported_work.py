@@ -27,10 +27,10 @@ from spark_connect_rt.group.compact.form import (
 from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol, WorkerMetadata
 
 Item = TypeVar("Item")
-_GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, lie evenly
+_GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, are evenly spread
 
 _ITEM_BYTES = 32  # at most, of one connector or task without its name
-_ALIKE_FROM, _ALIKE_MARGIN = 1_000, 4  # items of a list that says how long another one may be; times as long
+_ALIKE_FROM, _ALIKE_MARGIN = 1_000, 4  # items of a list from which another one's length may be estimated; times as long
 
 Known = Mapping[bytes, ConnectorsAndTasks]
 """Digest -> the list that it replaces, as a leader remembers it between rounds. May be forgotten at any time."""
@@ -50,7 +50,7 @@ class ClaimRules:
     leader_url: str = ""
 
     def after(self, received: CompactAssignment | None, held: ConnectorsAndTasks | None) -> ClaimRules:
-        """Return the rules once an assignment was carried out and ``held`` is what this worker holds.
+        """Return the rules after an assignment was carried out; ``held`` is the work that this worker holds now.
 
         ``received`` None: it came in Java's form, and the next leader in the compact one knows nothing.
         """
@@ -70,7 +70,7 @@ class ClaimRules:
         return self.leader_url if leader_id == self.leader_id and self.leader_url else None
 
     def claim(self, metadata: WorkerMetadata, packed: bytes | None) -> ReportedWork:
-        """Return what the next JoinGroup says; ``packed`` is ``held_bytes`` of the metadata."""
+        """Return the report for the next JoinGroup; ``packed`` is ``held_bytes`` of the metadata."""
         hint = leader_hint(self.leader_id) if self.leader_url else None
         held = held_by(metadata)
         if packed is None or self.whole_list or len(packed) <= 1 << self.limit_exponent:
@@ -95,7 +95,7 @@ def compact_offers(protocol: ConnectProtocol, metadata: WorkerMetadata, rules: C
 class Claims:
     """The decoded reports of all members."""
 
-    members: Mapping[str, WorkerMetadata]  # with what they hold, where it is known
+    members: Mapping[str, WorkerMetadata]  # with the work they hold, where it is known
     said: Mapping[str, ReportedWork] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # members whose digests this leader does not know
     unreadable: Mapping[str, str] = field(default_factory=dict)  # member -> why
@@ -104,7 +104,7 @@ class Claims:
 
 
 def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
-    """Read the members' metadata; digests become the lists behind them."""
+    """Decode the members' metadata; digests become the lists that they replace."""
     members: dict[str, WorkerMetadata] = {}
     said: dict[str, ReportedWork] = {}
     unknown: list[str] = []
