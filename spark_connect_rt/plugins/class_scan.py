@@ -44,7 +44,7 @@ class ClassScan(Generic[T]):
         take: Callable[[ClassScan[T], Unscanned[T], T | Exception], None],
         limit_s: float,
     ) -> None:
-        """``take`` gets what was found at a place, or why nothing was: on the thread of the search."""
+        """``take`` gets the result or the error of each place, on the thread of the search."""
         self._left = list(places)
         self._take = take
         self._limit_s = limit_s
@@ -54,9 +54,9 @@ class ClassScan(Generic[T]):
         self._begun_s: float | None = None
 
     def wait(self, *, patient: bool = False) -> None:
-        """Begin it, and wait until all places were searched, but no longer than the limit behind its begin.
+        """Start the search, and wait until all places were searched or its time limit has passed.
 
-        ``patient``: as long as it takes.
+        ``patient``: wait without a limit.
         """
         with self._lock:
             if self._begun_s is None:
@@ -76,7 +76,7 @@ class ClassScan(Generic[T]):
             return tuple(self._left) if is_late else ()
 
     def complaint(self) -> str:
-        """Return what to say of a place that is late."""
+        """Return the message about a place that is late."""
         return LATE.format(limit_s=self._limit_s)
 
     def end(self) -> None:

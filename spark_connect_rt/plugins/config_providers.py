@@ -80,7 +80,7 @@ def allowed_folders(config: Mapping[str, str]) -> tuple[Path, ...] | None:
 
 
 def is_allowed(path: Path, folders: tuple[Path, ...] | None) -> bool:
-    """Answer whether ``path``, links followed, lies in one of ``folders``."""
+    """Return whether ``path``, with links followed, is in one of ``folders``."""
     real = path.resolve()
     return folders is None or any(real.is_relative_to(folder) for folder in folders)
 

@@ -1,7 +1,7 @@
-"""Bundled connectors that do the work of well-known Java connectors, and how their settings correspond.
+"""Bundled connectors that do the work of well-known Java connectors, and how their settings correspond. Pure.
 
-Pure. For those whose configuration names a class that is not installed: `connectrt plugins install` brings many of
-these connectors unmodified, and a bundled one may serve as well.
+For configurations that name a class that is not installed. `connectrt plugins install` brings many of these connectors
+unmodified, and a bundled one may serve as well.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ class BrokenPlugin:
 class Discovered:
     """The plug-ins that were found, and those that cannot be used.
 
-    ``unscanned``: places of which only a JVM says all, in seconds (plug-ins that no service file names).
+    ``unscanned``: places whose plug-ins only a JVM can list completely, in seconds (plug-ins that no service file
+    names).
     """
 
     plugins: Sequence[PluginDesc] = ()

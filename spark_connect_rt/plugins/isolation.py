@@ -1,12 +1,13 @@
 """Imports the modules of each plug-in apart from all others (Java ``PluginClassLoader``).
 
-Every plug-in has a package ``connectrt_plugins.<name>`` whose path is the plug-in's own folder or wheel; its modules
-get their own ``__import__``, which looks there first. So two plug-ins may bring different versions of one dependency,
-a plug-in's own copy wins over the worker's, and neither sees the other's. Names in ``sys.modules`` are the long ones.
+Every plug-in has a package ``connectrt_plugins.<name>`` whose path is the plug-in's own folder or wheel. Its modules
+get their own ``__import__``, which searches there first. So two plug-ins may bring different versions of one
+dependency, a plug-in's own copy wins over the worker's, and neither sees the other's. Names in ``sys.modules`` are the
+long ones.
 
-Always the worker's: the standard library, this package, PySpark, Arrow, and every package with compiled modules that
-the worker has too (CPython loads such a library once in a process). A compiled package that only plug-ins have is
-shared by them; a second version of it is refused.
+Some packages are always the worker's: the standard library, this package, PySpark, Arrow, and every package with
+compiled modules that the worker has too (CPython loads such a library once in a process). Plug-ins share a compiled
+package that only they have; a second version of it is rejected.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class _Finder(MetaPathFinder):
         self.look_again: Callable[[], object] | None = None
 
     def add(self, locations: Iterable[Location]) -> None:
-        """Make these plug-ins importable; a name that is known stays what it is."""
+        """Make these plug-ins importable; a known name keeps its plug-in."""
         with self._lock:
             for location in locations:
                 self._locations.setdefault(location.name, location)

@@ -74,7 +74,7 @@ def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def read_contents(place: Path) -> Contents:
-    """Return what a place says of itself. Raises OSError when it cannot be read at all."""
+    """Return the content of a place. Raises OSError when it cannot be read at all."""
     found: dict[tuple[str, str], None] = {}
     classes: dict[str, bytes] = {}  # first bytes of the classes that services name
     unreadable: list[tuple[str, str]] = []

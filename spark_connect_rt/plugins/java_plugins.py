@@ -71,7 +71,7 @@ class JavaPluginDesc(PluginDesc):
     def __init__(
         self, kind: str, java_class: str, place: Path, digest: str, runtime: JavaRuntime, siblings: Sequence[str]
     ) -> None:
-        """Take what is known without a JVM."""
+        """Take the facts that are known without a JVM."""
         values = {
             "target": java_class,
             "type": kind,
@@ -131,7 +131,7 @@ class JavaPluginDesc(PluginDesc):
 
 @dataclass(slots=True)
 class JavaFound:
-    """The Java plug-ins of one place; ``wants_scan``: only a JVM can say whether these are all."""
+    """The Java plug-ins of one place; ``wants_scan``: only a JVM can find out whether these are all."""
 
     plugins: list[PluginDesc] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)  # (class, or the place's name; reason)
@@ -140,7 +140,7 @@ class JavaFound:
 
 
 def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
-    """Return what a place's service files say. Raises OSError."""
+    """Return the plug-ins in a place's service files. Raises OSError."""
     contents = read_contents(place)
     found = JavaFound(digest=contents.digest, wants_scan=runtime.discovery != SERVICE_LOAD)
     for name, why in contents.unreadable:

@@ -75,7 +75,7 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
 
 
 def entries_of(location: Location) -> list[FoundEntry]:
-    """Return the entry points of every distribution there. Raises what reading broken metadata raises."""
+    """Return the entry points of every distribution there. Raises the errors of reading broken metadata."""
     found: list[FoundEntry] = []
     loose = location.site / ENTRY_POINTS
     if loose.is_file():
@@ -88,10 +88,10 @@ def entries_of(location: Location) -> list[FoundEntry]:
 
 
 def entries_of_environment() -> list[FoundEntry]:
-    """Return the entry points of what is installed where the worker runs."""
+    """Return the entry points of all distributions that are installed where the worker runs."""
     found: list[FoundEntry] = []
     for distribution in metadata.distributions():
-        text = distribution.read_text(ENTRY_POINTS)  # most have none: do not parse what cannot matter
+        text = distribution.read_text(ENTRY_POINTS)  # most have none: do not parse irrelevant files
         if text and "spark_connect_rt." in text:
             found += _entries(distribution.entry_points, distribution.version)
     return found

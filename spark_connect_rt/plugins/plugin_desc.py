@@ -26,10 +26,10 @@ from spark_connect_rt.api.rest_extension import ConnectRestExtension
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import NotFoundError
 
-# The sentence that says what a plug-in does: the first one of its class's docstring, read without an import.
+# The sentence that describes a plug-in: the first one of its class's docstring, read without an import.
 #
 # A list of plug-ins must not run their code, so the module is found and parsed, never executed. Owns how a module's
-# source is found, and what counts as its first sentence.
+# source is found, and the end of its first sentence.
 
 
 LENGTH_MAX = 200

@@ -1,7 +1,7 @@
 """Runs a source connector and its tasks in memory: for a connector author's tests. No Kafka, no Spark.
 
-What the tasks return goes through the converters and transformations that the configuration names, as in a worker;
-offsets are kept as the offset topic keeps them, as JSON. Sinks: testing.sink_harness.
+The records of the tasks go through the converters and transformations that the configuration names, as in a worker.
+Offsets are kept as JSON, as in the offset topic. Sinks: testing.sink_harness.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProducedRecord:
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     source: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, compare=False)
-    """The source partition and the offset behind this record. None within a batch, which has one offset at its end."""
+    """The source partition and the offset after this record. None within a batch, which has one offset at its end."""
 
     def json(self) -> Any:
         """Return the parsed value, None for a tombstone."""
@@ -70,7 +70,7 @@ class MemoryOffsets:
         self._stored[_json(checked(partition))] = _json(checked_offset(offset))
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Return what is stored for each partition."""
+        """Return the stored offset of each partition."""
         return [json.loads(self._stored.get(_json(partition), "null")) for partition in partitions]
 
     def all(self) -> list[tuple[Any, Any]]:
@@ -233,10 +233,11 @@ class SourceHarness:
             task.stop()
 
     def poll(self, durable: bool = True) -> list[ProducedRecord]:
-        """Poll each task once and return what would be produced.
+        """Poll each task once and return the records that a worker would produce.
 
-        ``durable`` False: the worker is taken to die before it is acknowledged: no offset is stored, no commit follows.
-        Raises what a task's ``poll`` raises (RetriableError: poll again), and DataError of a record that is not
+        ``durable`` False: simulate a worker that dies before the acknowledgement: no offset is stored, no commit
+        follows.
+        Raises the errors of a task's ``poll`` (RetriableError: poll again), and DataError of a record that is not
         tolerated.
         """
         produced: list[ProducedRecord] = []

@@ -303,7 +303,7 @@ class InProcessCluster:
         return {connector: status.connector.state, **tasks}
 
     def describe(self) -> str:
-        """Return what every worker said last."""
+        """Return the last report of every worker."""
         lines: list[str] = []
         for name, worker in self.workers.items():
             lines.append(f"{name}: {worker.herder.views.progress()}")

@@ -1,10 +1,10 @@
 """In-memory twin of ``kafka.logs.compacted_log``: topics as lists, any number of logs over one topic.
 
-Owns: ``MemoryLogTopic`` (what the broker would hold) and ``MemoryCompactedLog`` (one reader and writer of it).
+Owns: ``MemoryLogTopic`` (the broker's content) and ``MemoryCompactedLog`` (one reader and writer of it).
 Must not: import a Kafka client. Passes tests/contract/compacted_log_contract.py.
 
-Two ways of delivery: ``threaded`` (default; a thread per log, as the real one) and manual, where records reach
-``on_records`` only inside ``read_to_end`` or ``deliver`` - for tests that own the order of everything.
+Two ways of delivery: ``threaded`` (default; a thread per log, as the real one) and manual. In manual mode records reach
+``on_records`` only inside ``read_to_end`` or ``deliver``, for tests that control the order of everything.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class MemoryLogTopic:
             self._records = [r for r in self._records if last[r.partition, r.key] == r.offset]
 
     def records(self) -> list[LogRecord]:
-        """Return what the topic holds, in order of arrival."""
+        """Return the records of the topic, in order of arrival."""
         with self.changed:
             return list(self._records)
 

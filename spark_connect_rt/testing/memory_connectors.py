@@ -1,7 +1,7 @@
-"""A source and a sink that need nothing but memory, with faults to order: for tests of everything above them.
+"""A source and a sink that need only memory, with faults on demand: for tests of all layers above them.
 
 ``MemorySource`` counts: task n of connector c emits ``c-n:0``, ``c-n:1`` ... up to ``records``. ``MemorySink`` keeps
-what it was given in ``delivered``. ``Faults`` makes any of their methods raise or block, by connector and method.
+its records in ``delivered``. ``Faults`` makes any of their methods raise or block, by connector and method.
 """
 
 from __future__ import annotations

@@ -312,13 +312,13 @@ class MemoryExecutorClients:
         return path
 
     def resolve(self, config: StoredConfig | Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
-        """Return the configuration with every known placeholder replaced, then what providers know."""
+        """Return the configuration with every known placeholder replaced, then those of the config providers."""
         known = {key: self.secrets.get(value, value) for key, value in StoredConfig.of(config).written().items()}
         return ConfigProviders.from_config(worker_config, self.plugin).resolve(known)
 
 
 def wait_until(fact: Callable[[], bool], limit_s: float = 10.0, say: Callable[[], object] = lambda: "") -> None:
-    """Wait for a fact. Raises AssertionError with what ``say`` returns when the limit passed."""
+    """Wait until a condition holds. Raises AssertionError with the result of ``say`` after the time limit."""
     end = time.monotonic() + limit_s
     while not fact():
         if time.monotonic() > end:

@@ -257,7 +257,7 @@ class MemoryGroupMember:
         self.apply(happened.Started())
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """Return what happened; also passes every member's heartbeats on."""
+        """Return new events; also exchanges every member's heartbeats."""
         end_ms = time.monotonic_ns() // 1_000_000 + timeout_ms
         self._polling += 1
         try:
@@ -298,7 +298,7 @@ class MemoryGroupMember:
         return "" if self.reachable else "the coordinator cannot be reached"
 
     def in_contact(self) -> bool:
-        """Return whether what was assigned is certainly still this member's."""
+        """Return whether the assigned work is certainly still this member's."""
         return in_contact(self.state, self.timing, self._group.now_ms())
 
     def holds_lease(self) -> bool:
@@ -306,11 +306,11 @@ class MemoryGroupMember:
         return holds_lease(self.state, self.timing, self._group.now_ms(), self._polled_ms())
 
     def fenced(self) -> None:
-        """Take note that nothing of the work before ContactLost runs any more."""
+        """Note that no work from before ContactLost runs any more."""
         self.apply(happened.Fenced())
 
     def leave(self, reason: str) -> None:
-        """Leave the group and drop what it was not notified of yet."""
+        """Leave the group and drop undelivered events."""
         self.apply(happened.LeaveRequested(reason))
         self._inbox.forget()
 
@@ -335,7 +335,7 @@ class MemoryGroupMember:
         self.reachable, self._gone = False, True
 
     def check_time(self) -> None:
-        """Let the machine know what is overdue."""
+        """Pass overdue events to the state machine."""
         now_ms = self._group.now_ms()
         event = None if self._gone else overdue(self.state, self.timing, now_ms, self._polled_ms())
         if event is not None:

@@ -25,7 +25,8 @@ class _Group:
 
     generation: int = 0
     members: list[MemorySinkGroup] = field(default_factory=list)
-    ready: set[MemorySinkGroup] = field(default_factory=set)  # gave up what they held, for this generation
+    # members that gave up their partitions, for this generation
+    ready: set[MemorySinkGroup] = field(default_factory=set)
     dealt: dict[MemorySinkGroup, list[TopicPartition]] | None = None
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -51,7 +52,7 @@ class MemoryConsumerGroups:
             self.changed.notify_all()
 
     def set_end(self, partition: TopicPartition, offset: int) -> None:
-        """Say where a partition's log ends."""
+        """Set where a partition's log ends."""
         with self.changed:
             self._ends[partition] = offset
 
@@ -61,7 +62,7 @@ class MemoryConsumerGroups:
             return {partition: self._ends[partition] for partition in partitions}
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """Return what a group has committed."""
+        """Return the committed offsets of a group."""
         with self.changed:
             return dict(self._group(group).committed)
 
@@ -117,7 +118,7 @@ class MemoryConsumerGroups:
             self._rebalance(group)
 
     def _deal(self, group: _Group) -> None:
-        """Deal out each topic's partitions in turn, once every member gave up what it held."""
+        """Assign each topic's partitions in turn, once every member gave up its own."""
         if group.dealt is not None or len(group.ready) < len(group.members):
             return
         dealt: dict[MemorySinkGroup, list[TopicPartition]] = {member: [] for member in group.members}
@@ -172,7 +173,7 @@ class MemorySinkGroup:
         self.expelled = False
         self._groups = groups
         self._held: list[TopicPartition] = []
-        self._generation = 0  # whose assignment is held
+        self._generation = 0  # the generation of the held assignment
         self._topics: frozenset[str] = frozenset()
         self._pattern: str | None = None
         self._joined = False

@@ -1,6 +1,6 @@
 """A TaskRunner without Spark: the same engine and the same hosts, slices as plain threads.
 
-Owns only the transport. Messages still go through their bytes, so what does not cross in Spark does not cross here.
+Owns only the transport. Messages still go through their bytes, so a value that cannot cross in Spark cannot cross here.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class MemoryTaskRunner(Engine):
         super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report, clock=clock)
 
     def previews(self) -> MemoryPreviews:
-        """Return what runs previews, on threads as well."""
+        """Return a runner of previews, on threads as well."""
         return MemoryPreviews(self._clients)
 
     def lose_slices(self, error: str = "executor lost") -> None:

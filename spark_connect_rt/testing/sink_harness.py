@@ -40,14 +40,14 @@ _MOST_READS = 1_000  # by one ``deliver``: a task that always seeks back would n
 
 
 class _NeverDue(CommitSchedule):
-    """Commits when they are asked for: a test says when time passes."""
+    """Commits only on request: a test decides when time passes."""
 
     def due_under_load(self, now_s: float) -> bool:
         return False
 
 
 class _TestRunner(SinkTaskRunner):
-    """A runner that is never started: the test's thread calls it, and what its steps raise goes to the test."""
+    """A runner that is never started: the test's thread calls it, and gets the errors of its steps."""
 
     def __init__(self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask]) -> None:
         self.positions: dict[TopicPartition, int] = {}
@@ -107,14 +107,14 @@ class _TestRunner(SinkTaskRunner):
         return self.put_with_retries(self._batcher.take(row))
 
     def put_empty(self) -> None:
-        """Let the task look at its clock."""
+        """Let the task check its clock."""
         self._call_at_s = None
         if self._context.partitions:
             self.sink.put_empty()
             self._apply_requests()
 
     def commit(self) -> None:
-        """Ask what is safe, and commit that. Raises what the task raised."""
+        """Ask the task for safe offsets, and commit them. Raises the task's errors."""
         self.commit_error = None
         self._report_committable(self._pre_commit(self._context.partitions, closing=False))
         if self.commit_error is not None:
@@ -260,12 +260,11 @@ class SinkHarness:
         self.topics.append([row])
 
     def deliver(self) -> bool:
-        """Put everything new in the topics of ``topics``; False: the task asks to be given the same again.
+        """Put all new records of the topics in ``topics``. Returns False if the task wants the same records again.
 
-        Partitions that the task paused are left out, and those that it moved by ``context.offset`` are read from there.
-        With nothing to read the task gets an empty put, as a worker gives it about once a second.
-
-        Raises what fails the task: DataError of a converter, and what ``put`` raised where it is not tolerated.
+        Partitions that the task paused are left out. Those for which it called ``context.offset`` are read from there.
+        Without new records the task gets an empty put, as from a worker about once a second. Raises the errors that
+        fail the task: DataError of a converter, and errors of ``put`` that are not tolerated.
         """
         runner, self.asked_wait_s = self._running, None
         for reads in range(_MOST_READS):
@@ -286,7 +285,7 @@ class SinkHarness:
         raise AssertionError(f"the task has gone back to earlier offsets {_MOST_READS} times within one deliver")
 
     def _read(self, runner: _TestRunner) -> pa.RecordBatch | None:
-        """Return what is new of the partitions that are not paused, None: nothing is. Opens those that are new."""
+        """Return the new records of partitions that are not paused, None if there are none. Opens new partitions."""
         runner.assign(frozenset(TopicPartition(row["topic"], row["partition"]) for row in self._new_rows(runner)))
         runner.read_from_elsewhere()
         rows = self._new_rows(runner)  # opened, the task may have asked for other offsets
@@ -310,11 +309,10 @@ class SinkHarness:
         ]
 
     def commit(self) -> dict[TopicPartition, int]:
-        """Ask the task what is safe and commit that; return everything that is committed.
+        """Ask the task for safe offsets and commit them; return everything that is committed.
 
-        A task that asks by ``context.request_commit`` needs no call of this.
-
-        Raises what ``pre_commit`` raises; ``deliver`` then puts all since the last commit again, as a worker does.
+        A task that asks by ``context.request_commit`` needs no call of this. Raises the errors of ``pre_commit``;
+        ``deliver`` then puts all since the last commit again, as a worker does.
         """
         runner = self._running
         try:
@@ -325,7 +323,7 @@ class SinkHarness:
         return self.committed
 
     def dead_letters(self) -> list[Record]:
-        """Return what the dead letter queue holds: rows with key, value and headers."""
+        """Return the content of the dead letter queue: rows with key, value and headers."""
         if self._runner is not None:
             self._runner.flush_letters()
         partition = TopicPartition(self._settings.topic, 0)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 DEGRADED = "DEGRADED"
 AGGREGATES = ("FAILED", DEGRADED, "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING")
-"""Every aggregate state, what to look at first standing first."""
+"""Every aggregate state, the most urgent one first."""
 _RANKS = {name: rank for rank, name in enumerate(AGGREGATES)}
 
 

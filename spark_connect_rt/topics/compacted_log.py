@@ -56,13 +56,13 @@ class CompactedLog(Protocol):
         """
 
     def read_back(self, timeout_ms: int) -> None:
-        """Flush, then return when ``on_records`` has seen what this log appended before, and all that lies before it.
+        """Flush, then return when ``on_records`` has seen all earlier appends of this log, and all records before them.
 
-        One question less to the broker than ``read_to_end``. Raises as that, RetriableError as ``flush``.
+        One request less to the broker than ``read_to_end``. Raises as that, RetriableError as ``flush``.
         """
 
     def stop(self) -> None:
-        """Flush what can be, close both clients."""
+        """Flush as far as possible, and close both clients."""
 
 
 class FencedWriter(Protocol):
@@ -92,10 +92,10 @@ class FencedWriter(Protocol):
         """Give the claim up, close the producer."""
 
 
-# A compacted log that is opened when it is needed, and opened again when it ended: for what Connect can do without.
+# A compacted log that is opened on demand, and opened again when it ended: for data that Connect can do without.
 #
-# Owns: whether there is a topic yet, opening, what is wrong with it now. Its reader's records go to one callback; a log
-# that is opened again delivers everything again, after ``on_new``.
+# Owns: whether the topic exists yet, opening, the present problem of the log. Its reader's records go to one callback;
+# a log that is opened again delivers everything again, after ``on_new``.
 
 
 OnEnd = Callable[[str], None]
@@ -108,7 +108,7 @@ class LogSource:
     """Where a log comes from."""
 
     def __init__(self, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
-        """``exists`` may block and raises ConnectError; ``open_log`` takes what is called when the reader ends."""
+        """``exists`` may block and raises ConnectError; ``open_log`` takes a function to call when the reader ends."""
         self.exists = exists
         self.open = open_log
 

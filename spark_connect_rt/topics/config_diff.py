@@ -48,7 +48,7 @@ def shown(config: Mapping[str, str], hidden: Iterable[str]) -> dict[str, str]:
 def changed_unseen(
     before: Mapping[str, str] | None, after: Mapping[str, str] | None, hidden: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the hidden settings whose values differ; both maps as they are, secrets included."""
+    """Return the hidden settings whose values differ. Both maps include their secrets."""
     old, new = before or {}, after or {}
     return tuple(sorted(name for name in hidden if name in old and name in new and old[name] != new[name]))
 
@@ -90,7 +90,7 @@ class Rollback:
 def config_diff(
     before: Mapping[str, str] | None, after: Mapping[str, str] | None, unseen: Collection[str] = ()
 ) -> list[SettingChange]:
-    """Return what differs, by setting; ``unseen``: hidden settings that differ although both sides look alike."""
+    """Return the differences by setting; ``unseen``: hidden settings that differ although both sides look alike."""
     old, new = before or {}, after or {}
     names = sorted({*old, *new})
     return [

@@ -107,7 +107,7 @@ def commit_key(name: str) -> bytes:
 
 
 def target_state_key(name: str) -> bytes:
-    """Return the key of what the user wants of a connector."""
+    """Return the key of a connector's target state."""
     return f"target-state-{name}".encode()
 
 
@@ -137,7 +137,7 @@ def pending_key(name: str) -> bytes:
 
 
 def decode_key(key: bytes | None) -> RecordKey | None:
-    """Return what the key is about; None for a kind this version does not know (it is skipped).
+    """Return the meaning of a key; None for a kind this version does not know (it is skipped).
 
     Raises DataError for a task key without a task number.
     """

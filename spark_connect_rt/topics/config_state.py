@@ -58,7 +58,7 @@ class ClusterConfigState:
         return self.connector_configs.get(name)
 
     def target_state(self, name: str) -> TargetState | None:
-        """Return what the user wants, None for an unknown connector."""
+        """Return the target state, None for an unknown connector."""
         return self.target_states.get(name)
 
     def task_count(self, name: str) -> int:
@@ -128,7 +128,7 @@ class ConnectorConfigRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsUpdated:
-    """A commit record was read; ``tasks`` are those whose configurations were written (none: count only)."""
+    """A commit record was read; ``tasks`` are those with written configurations (none: count only)."""
 
     name: str
     tasks: tuple[ConnectorTaskId, ...]
@@ -207,11 +207,11 @@ class ConfigFold:
         self._pending: dict[str, PendingChange] = {}
 
     def target_state(self, name: str) -> TargetState | None:
-        """Return what is wanted of a connector now."""
+        """Return the present target state of a connector."""
         return self._targets.get(name)
 
     def seen_by_users(self, key: RecordKey) -> Mapping[str, str] | None:
-        """Return what users configured under a key: a connector's settings, or one entry, ``state`` or ``level``."""
+        """Return the users' configuration under a key: a connector's settings, or one entry, ``state`` or ``level``."""
         name = key.name
         if key.kind is RecordKind.CONNECTOR:
             return self._connectors[name].written() if name in self._connectors else None
@@ -222,9 +222,9 @@ class ConfigFold:
         return {"state": self._targets[name].value} if name in self._connectors and name in self._targets else None
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None) -> ConfigEvents:
-        """Fold one record and return what it means to a started worker.
+        """Fold one record and return the events for a started worker.
 
-        Raises DataError for a record that is ignored, saying why; only ``snapshot().offset`` may have moved.
+        Raises DataError with the reason for a record that is ignored; only ``snapshot().offset`` may have moved.
         """
         decoded = records.decode_value(value)  # unreadable: raises before the offset moves
         self._offset = offset + 1

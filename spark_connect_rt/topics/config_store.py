@@ -114,7 +114,7 @@ class ConfigStore:
         self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:
-        """Delete a connector; its task records stay behind, dead (``topics.config_state``)."""
+        """Delete a connector. Its task records stay in the topic without effect (``topics.config_state``)."""
         tombstones: list[Change] = [(records.connector_key(name), None), (records.target_state_key(name), None)]
         self._lead([*tombstones, *self._without_pending(name)], self._deadline())
 
@@ -135,9 +135,9 @@ class ConfigStore:
         )
 
     def put_stopped(self, name: str) -> None:
-        """Take a connector's tasks away and say that it is STOPPED; in Java's order, but at once.
+        """Remove a connector's tasks and set STOPPED; in Java's order, but at once.
 
-        Java writes one after the other, and what fails between them is a STARTED connector without tasks.
+        Java writes one after the other, and a failure in between leaves a STARTED connector without tasks.
         """
         changes = [
             (records.commit_key(name), records.encode_commit(0)),
@@ -146,16 +146,16 @@ class ConfigStore:
         self._lead(changes, self._deadline())
 
     def put_target_state(self, name: str, state: TargetState) -> None:
-        """Say what is wanted of a connector. Any worker may."""
+        """Set the target state of a connector. Any worker may."""
         value = records.encode_target_state(state.value)
         self._write([(records.target_state_key(name), value), *self._without_pending(name)], self._deadline())
 
     def put_pending(self, name: str, change: PendingChange) -> None:
-        """Say that a change of two writes begins. Any worker may; the write that ends it forgets it."""
+        """Write that a change of two writes begins. Any worker may; the write that ends it also removes this record."""
         self._write([(records.pending_key(name), records.encode_pending(change))], self._deadline())
 
     def forget_pending(self, name: str) -> None:
-        """Say that the change is over, or leaves nothing."""
+        """Write that the change is over, or had no effect."""
         self._write([(records.pending_key(name), None)], self._deadline())
 
     def _without_pending(self, name: str) -> list[Change]:
@@ -184,7 +184,7 @@ class ConfigStore:
         self._write([(records.logger_key(namespace), records.encode_logger_level(level))], self._deadline())
 
     def _lead(self, changes: Sequence[Change], deadline: _Deadline) -> None:
-        """Write what only the leader may. Raises as ``_write``; FencedError: nothing of it is there."""
+        """Write records that only the leader may write. Raises as ``_write``; FencedError: nothing was written."""
         if self._writer is None:
             self._write(changes, deadline)
             return
@@ -224,7 +224,8 @@ class ConfigStore:
         before, target = self._fold.seen_by_users(key), self._fold.target_state(key.name)
         events = self._fold.apply(record.offset, record.key, record.value)
         after, target = self._fold.seen_by_users(key), self._fold.target_state(key.name) or target
-        is_removal = key.kind is RecordKind.CONNECTOR and record.value is None  # compaction may have taken what was
+        # compaction may have removed the earlier value
+        is_removal = key.kind is RecordKind.CONNECTOR and record.value is None
         if before != after or is_removal:
             beside = target.value if target and key.kind is RecordKind.CONNECTOR else None
             self._on_change(

@@ -36,7 +36,7 @@ class LocalCompactedLog:
         self._name = name
         self._report = report
         self._keeper = keeper
-        self._values: dict[bytes, bytes] = {}  # only what a keeper keeps
+        self._values: dict[bytes, bytes] = {}  # only records that are kept in the file
         self._changed = threading.Condition()
         self._queue: deque[tuple[Sequence[tuple[bytes, bytes | None]], OnAppended | None]] = deque()
         self._appended = self._done = 0  # appends so far, and how many of them are answered

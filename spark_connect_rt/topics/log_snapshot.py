@@ -43,7 +43,7 @@ class LogSnapshot:
     written_ms: int  # since the epoch, by this machine's clock
     bookmarks: Mapping[int, ReadPosition]  # by partition, all of them
     records: tuple[RawRecord, ...]  # the last record of each live key
-    committed_only: bool = False  # read without what transactions had not committed
+    committed_only: bool = False  # read without uncommitted transactions
 
 
 def encode_snapshot(snapshot: LogSnapshot) -> bytes:

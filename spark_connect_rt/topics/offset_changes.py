@@ -106,7 +106,7 @@ def _text(value: Any) -> str:
 
 
 def answer_words(is_reset: bool, altered_outside: bool) -> str:
-    """Return the answer; ``altered_outside``: the connector says that nothing else is left to be done."""
+    """Return the answer; ``altered_outside``: the connector returned that nothing else needs to be done."""
     done = "reset" if is_reset else "altered"
     if altered_outside:
         return f"The offsets for this connector have been {done} successfully"
@@ -142,12 +142,12 @@ Table = Mapping[Any, OffsetPair]
 
 
 def by_partition(pairs: Sequence[OffsetPair]) -> dict[Any, OffsetPair]:
-    """Return the pairs by what makes a partition the same."""
+    """Return the pairs by the canonical form of their partition."""
     return {canonical(partition): (partition, offset) for partition, offset in pairs}
 
 
 def offset_moves(now: Sequence[OffsetPair], then: Sequence[OffsetPair]) -> list[OffsetMove]:
-    """Return what takes every partition from where it is to where it was; a partition without one is forgotten."""
+    """Return the moves of every partition from its present to its earlier offset. None: the partition is forgotten."""
     present, wanted = by_partition(now), by_partition(then)
     moves = []
     for key in [*present, *(key for key in wanted if key not in present)]:
@@ -179,7 +179,7 @@ def undo_moves(
 
 
 def pairs_of(moves: Sequence[OffsetMove]) -> list[OffsetPair]:
-    """Return what a request to alter offsets is given."""
+    """Return the offsets for a request to alter them."""
     return [(move.partition, move.to) for move in moves]
 
 
@@ -203,7 +203,7 @@ def _same(offset_map: OffsetMap | None, other: OffsetMap | None) -> bool:
     return offset_map is other if offset_map is None or other is None else canonical(offset_map) == canonical(other)
 
 
-# Changes of offsets that this worker carried out, for those who keep a record of them.
+# Changes of offsets that this worker carried out, for listeners that keep a record of them.
 
 
 log = logging.getLogger(__name__)

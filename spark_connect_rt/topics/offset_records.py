@@ -1,7 +1,7 @@
 """Keys and values of the offset topic: bytes <-> connector, partition, offset (``OffsetStorageWriter``).
 
-Owns: ``["connector",{partition}]`` keys, ``{offset}`` values, the types they may hold (``OffsetUtils``).
-Bytes matter: Java finds and compacts offsets by the exact bytes of the key, whose field order is a HashMap's.
+Owns: ``["connector",{partition}]`` keys, ``{offset}`` values, and their allowed types (``OffsetUtils``). Bytes matter:
+Java finds and compacts offsets by the exact bytes of the key, whose field order is a HashMap's.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class OffsetFold:
         self._connectors: dict[str, dict[Hashable, _Entry]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> PartitionKey:
-        """Fold one record, return what it is about. Raises DataError for a record that is ignored."""
+        """Fold one record; return its connector and partition. Raises DataError for a record that is ignored."""
         connector, partition = decode_key(key)
         offset = decode_value(value)
         assert key is not None  # decode_key raised otherwise

@@ -25,7 +25,7 @@ from spark_connect_rt.topics.offset_records import (
 )
 
 OnDone = Callable[[Exception | None], None]
-"""Called once: None when the offsets are durable, else why they are not (they are tried again all the same)."""
+"""Called once: None when the offsets are durable, else the failure (they are retried nevertheless)."""
 IsWanted = Callable[[], bool]
 
 READ_LIMIT_MS = 30_000
@@ -81,7 +81,7 @@ class OffsetStore:
         self._loaded = False
         self._retry: Timer | None = None
         self._bursts = False  # the last append was of several puts, or one of several in a row
-        self._follows = False  # the next append is of what was put during the last one
+        self._follows = False  # the next append holds the puts made during the last one
         self._gathering = False
 
     def start(self) -> None:
@@ -136,10 +136,12 @@ class OffsetStore:
     ) -> None:
         """Commit (partition, offset) pairs; a None offset forgets the partition. Returns at once.
 
-        What failed is tried again, after a while or with the next put. ``is_wanted`` is asked each time they are about
-        to be sent: not for a task that is over, whose next owner may have committed more by then (I7). It takes no
-        lock. ``on_done`` is called after the first attempt; with ``until_durable`` only after the one that succeeds, a
-        failure that waiting does not resolve, or once they are wanted no more (I5).
+        Failed appends are retried, after a while or with the next put. ``is_wanted`` is called each time before they
+        are sent. It returns False for a task that is over, whose next owner may have committed more by then (I7). It
+        takes no lock.
+
+        ``on_done`` is called after the first attempt. With ``until_durable`` it is called only after a success, after a
+        failure that waiting does not resolve, or once they are not wanted any more (I5).
 
         Raises DataError, before anything is written, for a type that is not allowed.
         """
@@ -163,7 +165,7 @@ class OffsetStore:
             self._send()
 
     def _gathers(self) -> bool:
-        """Return whether what is pending leaves with what comes in a moment."""
+        """Return whether pending offsets should wait a moment and be sent together with the next ones."""
         with self._lock:
             if not self._bursts or self._in_flight is not None or not self._pending.puts:
                 return False
@@ -201,7 +203,7 @@ class OffsetStore:
             raise RetriableError(f"offsets cannot be written: {answers[0]}") from answers[0]
 
     def give_up(self) -> None:
-        """Try nothing again of what was put so far: it may be another worker's to write now (I7)."""
+        """Drop all offsets put so far: another worker may write them now (I7)."""
         with self._lock:
             self._pending.puts.clear()
             if self._in_flight is not None:
@@ -215,7 +217,7 @@ class OffsetStore:
         return key in self._pending.puts or in_flight
 
     def _changes(self, key: PartitionKey, offset: OffsetMap | None) -> bool:
-        """Return whether ``offset`` differs from what the topic holds once all that was put is there."""
+        """Return whether ``offset`` differs from the topic's content after all puts so far."""
         if key in self._pending.puts:
             return not same_offset(self._pending.puts[key].offset, offset)
         if key in self._uncertain:
@@ -224,7 +226,7 @@ class OffsetStore:
         return not same_offset(unread[-1] if unread else self._fold.offset(key), offset)
 
     def _send(self) -> None:
-        """Append what is pending unless an append is in flight; its end calls again."""
+        """Append the pending offsets unless an append is in flight, whose end calls this again."""
         with self._lock:
             if self._in_flight is not None or not (self._pending.puts or self._pending.waiting):
                 return
@@ -245,7 +247,7 @@ class OffsetStore:
             return
         try:
             self._log.append(records, lambda error: self._on_appended(batch, error))
-        except ConnectError as error:  # the log is stopped: the putter is notified as of any failed write
+        except ConnectError as error:  # the log is stopped: the caller is notified as of any failed write
             self._on_appended(batch, error)
 
     def _records(self, put: _Put) -> Sequence[tuple[bytes, bytes | None]]:
@@ -280,7 +282,7 @@ class OffsetStore:
         self._uncertain |= batch.puts.keys()
         for key in batch.puts:
             self._unread.pop(key, None)
-        self._pending.puts = {**batch.puts, **self._pending.puts}  # beneath what is newer, as Java
+        self._pending.puts = {**batch.puts, **self._pending.puts}  # never over newer offsets, as in Java
 
     def _try_again(self) -> None:
         with self._lock:

@@ -48,7 +48,7 @@ StatusKey = ConnectorStatusKey | TaskStatusKey | TopicStatusKey
 
 @dataclass(frozen=True, slots=True)
 class StatusFields:
-    """The JSON fields of a status record, in Java's order; ``notes`` are ours, behind them: Java passes over these."""
+    """The JSON fields of a status record, in Java's order; ``notes`` are ours and follow them: Java ignores these."""
 
     state: str
     trace: str | None
@@ -80,7 +80,7 @@ def encode_key(key: StatusKey) -> bytes:
 
 
 def decode_key(key: bytes | None) -> StatusKey | None:
-    """Return what the key is about, None for an unknown kind. Raises DataError for a broken known one."""
+    """Return the meaning of a key, None for an unknown kind. Raises DataError for a broken known one."""
     text = (key or b"").decode("utf-8", errors="replace")
     if text.startswith(_CONNECTOR):
         return ConnectorStatusKey(text[len(_CONNECTOR) :])
@@ -194,10 +194,10 @@ class ConnectorStatus:
     generation: int
     trace: str | None = None
     version: str | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart, progress -> what status shows of it
+    notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart, progress -> the note that the status shows
     at_ms: int = field(default=0, compare=False)  # when it was written, by its record; 0: unknown
 
 
 def may_replace(previous: ConnectorStatus | None, new: ConnectorStatus) -> bool:
-    """Return whether a safe put may write: not over what another worker wrote in a later generation."""
+    """Return whether a safe put may write: never over a status that another worker wrote in a later generation."""
     return previous is None or previous.worker_id == new.worker_id or previous.generation <= new.generation

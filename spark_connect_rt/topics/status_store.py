@@ -33,7 +33,7 @@ from spark_connect_rt.topics.status_records import (
 
 
 def to_fields(status: ConnectorStatus) -> StatusFields:
-    """Return what is written of a status."""
+    """Return the fields of a status record."""
     return StatusFields(
         status.state.value, status.trace, status.worker_id, status.generation, status.version, status.notes
     )
@@ -61,7 +61,7 @@ class StatusFold:
     def apply(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> None:
         """Fold one record, written at ``at_ms`` (ms since 1970; 0: unknown).
 
-        Raises DataError for a record that is ignored, saying why.
+        Raises DataError with the reason for a record that is ignored.
         """
         match records.decode_key(key):
             case ConnectorStatusKey(connector):
@@ -136,7 +136,7 @@ def _is_late_goodbye(previous: ConnectorStatus | None, status: ConnectorStatus) 
     )
 
 
-RETRY_BACKOFF_MS = 1_000  # before what Kafka refused is sent again
+RETRY_BACKOFF_MS = 1_000  # before writes that Kafka rejected are repeated
 
 _log = logging.getLogger(__name__)
 

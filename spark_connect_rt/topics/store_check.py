@@ -35,12 +35,12 @@ class Severity(Enum):
 
     DAMAGE = "damage"  # something the users configured or the tasks reached is lost, or will be
     WARNING = "warning"  # works today; read the explanation
-    LEFTOVER = "leftover"  # of no use any more, harmless
+    LEFTOVER = "leftover"  # not used any more, harmless
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFinding:
-    """One thing that is wrong, where, why, and what would repair it."""
+    """One problem: its place, its reason, and the repair."""
 
     code: str
     severity: Severity
@@ -64,7 +64,7 @@ class TopicShape:
 
 
 def topic_findings(shape: TopicShape) -> Iterator[StoreFinding]:
-    """Yield what is wrong with the topic whatever it holds."""
+    """Yield problems of the topic itself, independent of its records."""
     if not shape.replicas:
         explanation = "the topic does not exist: a worker creates it at its start"
         yield StoreFinding("no-topic", Severity.WARNING, shape.name, shape.kind, explanation)
@@ -117,7 +117,7 @@ def live_records(records: Sequence[RawRecord]) -> list[RawRecord]:
 
 
 def fold_configs(records: Sequence[RawRecord]) -> tuple[ClusterConfigState, dict[bytes | None, str]]:
-    """Return what a worker makes of the config topic, and of each key that it ignores last, why."""
+    """Return a worker's view of the config topic, and why it ignores the last record of a key."""
     fold, ignored = ConfigFold(), dict[bytes | None, str]()
     for _, offset, key, value, _ in records:
         ignored.pop(key, None)
@@ -129,7 +129,7 @@ def fold_configs(records: Sequence[RawRecord]) -> tuple[ClusterConfigState, dict
 
 
 def record_findings(stored: Stored) -> list[StoreFinding]:
-    """Return what the records of all topics say."""
+    """Return the findings from the records of all topics."""
     state, ignored = fold_configs(stored.configs)
     found = [*_config_findings(stored, state, ignored), *_offset_findings(stored, state)]
     return [*found, *_status_findings(stored, state)]
@@ -202,7 +202,7 @@ def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes 
 
 
 def _written_again(name: str, count: int, live: Mapping[bytes, bytes | None]) -> tuple[Change, ...]:
-    """Return the whole task set as it stands, behind everything else; empty when a part of it is not there."""
+    """Return the whole task set, to be written after everything else; empty when a part of it is missing."""
     keys = [*(_task_key(name, number) for number in range(count)), config_records.commit_key(name)]
     return tuple((key, live[key]) for key in keys) if all(key in live for key in keys) else ()
 
