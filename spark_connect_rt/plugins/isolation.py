@@ -5,9 +5,9 @@ get their own ``__import__``, which searches there first. So two plug-ins may br
 dependency, a plug-in's own copy wins over the worker's, and neither sees the other's. Names in ``sys.modules`` are the
 long ones.
 
-Some packages are always the worker's: the standard library, this package, PySpark, Arrow, and every package with
-compiled modules that the worker has too (CPython loads such a library once in a process). Plug-ins share a compiled
-package that only they have; a second version of it is rejected.
+The standard library, this package, PySpark and Arrow are always the worker's. So is every package with compiled modules
+that the worker has too, because CPython loads such a library once in a process. Plug-ins share a compiled package that
+only they have; a second version of it is rejected.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def schema_tree(schema: Schema, settings: JsonSettings) -> dict[str, Any]:
 
 
 def schema_from_tree(tree: Any, settings: JsonSettings) -> Schema | None:
-    """Return the schema of a JSON tree, None for null. Raises DataError naming what is missing."""
+    """Return the schema of a JSON tree, None for null. Raises DataError naming the missing part."""
     if tree is None:
         return None
     named = tree.get("type") if isinstance(tree, dict) else None
@@ -253,7 +253,7 @@ class JsonConverter(HeaderAndValueConverter):
             try:
                 return self._last_read[1], load_json(data[len(self._last_read[0]) : -1])
             except DataError:
-                pass  # something follows the payload: look at the whole
+                pass  # the payload continues: parse all of it
         tree = load_json(data)
         if not isinstance(tree, dict) or tree.keys() != _ENVELOPE:
             raise DataError(

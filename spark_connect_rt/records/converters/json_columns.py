@@ -1,7 +1,7 @@
-"""A whole Arrow column as JSON text, byte for byte what JsonConverter writes row by row.
+"""A whole Arrow column as JSON text, byte for byte as JsonConverter writes it row by row.
 
-Strings are put together by Arrow's kernels; no Python object is made per row. A column with something that has
-no exact form here answers None and goes the row way.
+Arrow's kernels assemble the texts; no Python object is made per row. A column with a value that has no exact form here
+returns None and goes by rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.base.json_text import java_string
 from spark_connect_rt.errors import DataError
 
-# Arrow columns of logical types and bytes as JSON text, byte for byte what JsonConverter writes row by row.
+# Arrow columns of logical types and bytes as JSON text, byte for byte as JsonConverter writes it row by row.
 #
-# What the row form refuses, or writes in another way than plain digits, answers None and goes the row way.
+# Values that the row form rejects, or writes in another way than plain digits, return None and go by rows.
 
 
 _DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
@@ -123,7 +123,7 @@ _BOOLEANS: _Texts = ("false", "true")
 
 
 def joined_texts(pieces: Sequence[Piece]) -> pa.Array:
-    """Return what the pieces say of each row, one behind the other; at least one of them is of a column."""
+    """Return the texts of the pieces joined for each row; at least one piece is a column."""
     made = list[Piece]()
     for piece in pieces:
         joined = _as_one(made[-1], piece) if made else None
@@ -256,11 +256,11 @@ def column_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool 
 
 
 def _agrees(schema: Schema, values: pa.Array) -> bool:
-    """Whether the column is just what the schema says, without a null that needs a default or is forbidden."""
+    """Whether the column fits its schema exactly, without a null that needs a default or is forbidden."""
     if values.null_count and (not schema.optional or schema.default is not None):
         return False
     if schema.name in PYTHON_TYPES:
-        return True  # logical_text looks at the Arrow type
+        return True  # logical_text checks the Arrow type
     if schema.name is not None and schema.type is not Type.STRUCT:
         return False
     if schema.type is not Type.STRUCT:
@@ -291,7 +291,7 @@ def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool
 
 
 def _pieces(schema: Schema | None, values: pa.Array, numeric_decimals: bool) -> Sequence[Piece] | None:
-    """Return what a column's JSON is put together of, "null" where it is null: a join less than ``column_json``."""
+    """Return the pieces of a column's JSON, "null" where it is null: one join less than ``column_json``."""
     is_plain = schema is None or (schema.name is None and ARROW_TYPES.get(schema.type) == values.type)
     if is_plain and not values.null_count:
         if pa.types.is_string(values.type):
@@ -324,7 +324,7 @@ def _escaped(values: pa.Array) -> pa.Array:
 
 
 def _may_need_escape(values: pa.Array) -> bool:
-    """Whether any byte of a column's texts has another form in JSON; looked at as one text."""
+    """Whether any byte of a column's texts is escaped in JSON; all texts are checked as one."""
     _, offsets, data = values.buffers()
     if data is None or not len(values):
         return False
@@ -343,7 +343,7 @@ def float_text(values: pa.Array) -> pa.Array | None:
 
 
 def _float_pieces(values: pa.Array) -> Sequence[pa.Array] | None:
-    """Return the digits, and what Java writes behind those of whole numbers."""
+    """Return the digits, and the text that Java writes after those of whole numbers."""
     size = pc.abs(values)
     plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
     if not pc.all(pc.fill_null(plain, True)).as_py():

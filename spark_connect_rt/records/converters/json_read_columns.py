@@ -41,13 +41,13 @@ _CUT_PATTERNS: Mapping[pa.DataType, str] = {
     pa.string(): r'"[^"\\\x00-\x1f]*"',
     pa.bool_(): "(?:true|false|null)",
 }
-_GAPS = ("", " ")  # behind colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
+_GAPS = ("", " ")  # after colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
 Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How texts of one shape are cut."""
+    """The positions at which texts of one shape are cut."""
 
     schema: pa.Schema
     gap: str
@@ -55,7 +55,7 @@ class Cut:
 
     @staticmethod
     def of(schema: pa.Schema, text: bytes) -> Cut | None:
-        """Return how texts with these members are cut; None: the text is not so.
+        """Return the positions at which texts with these members are cut; None: the text has another form.
 
         Args:
             schema: of int64, float64, string and bool; names without a quote or an escape.
@@ -77,7 +77,7 @@ class Cut:
         quotes = np.flatnonzero(read == _QUOTE).astype(np.int32).reshape(len(texts), -1) + ends[0]
         bounds = self._bounds(quotes, ends[1:])
         count, edges = len(texts), bounds.shape[1]
-        # Every second one is what lies between two values.
+        # Every second one is the text between two values.
         pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), content)
         return [
             _typed(pieces.take(pa.array(np.arange(2 * number, count * edges, edges))), member.type)
@@ -178,7 +178,7 @@ class FlatObjects:
         return column
 
     def learn(self, column: pa.Array) -> None:
-        """Take note of what texts that were parsed one by one had become."""
+        """Note the result of texts that were parsed one by one."""
         self._shape = _Shape.of(column) if len(column) >= FEWEST else self._shape
 
 

@@ -198,7 +198,7 @@ _WRITERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {
 def from_tree(schema: Schema | None, tree: Any, settings: JsonSettings) -> Any:
     """Return the Connect value of a JSON tree. Raises DataError: it does not fit the schema."""
     if schema is None:
-        return tree  # int, float, str, bool, dict, list are what Java reads as well
+        return tree  # Java reads int, float, str, bool, dict and list as well
     if tree is None:
         if schema.default is not None and settings.replace_null_with_default:
             return schema.default
@@ -281,7 +281,7 @@ def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
     if not isinstance(tree, dict):
         raise _mismatch(schema, tree)
     read = tree.get
-    # from_tree gives only what fits
+    # from_tree returns only values that fit
     return Struct.of_checked(schema, [from_tree(field.schema, read(field.name), settings) for field in schema.fields])
 
 

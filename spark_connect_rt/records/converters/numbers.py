@@ -1,6 +1,6 @@
 """Numbers and truth values as big-endian bytes (Java ``ShortConverter`` ... ``DoubleConverter``, ``BooleanConverter``).
 
-Null is null on both sides. The messages are Java's, with the reason behind them.
+Null is null on both sides. The messages are Java's, followed by the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_connect_rt.records.converters.primitive_converters import HeaderAndVa
 
 
 class NumberConverter(HeaderAndValueConverter):
-    """One type of number; the subclasses say which."""
+    """The base class of number converters; a subclass names the type, its size and its schema."""
 
     name: str
     serializer: str

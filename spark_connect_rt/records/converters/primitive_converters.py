@@ -38,29 +38,29 @@ class SimpleHeaderConverter(HeaderConverter):
             return NULL
         try:
             return parse_string(data.decode("utf-8", "replace"))
-        except RecursionError:  # a thousand brackets: Java, too, then hands on the bytes
+        except RecursionError:  # a thousand brackets: Java, too, then passes the bytes on
             return SchemaAndValue(BYTES, data)
 
 
-# Converters whose header values have the bytes that record values have: all bundled ones but the simple one.
+# Converters whose header values have the same bytes as record values: all bundled ones but the simple one.
 
 
 class HeaderAndValueConverter(Converter, HeaderConverter):
     """Converts headers as it converts keys and values."""
 
     def config_def(self) -> ConfigDef:
-        """Declare what every converter has."""
+        """Return the declaration of the setting that every converter has."""
         return ConfigDef([CONVERTER_TYPE])
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the settings: none, unless a subclass has some."""
 
     def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return what ``from_connect_data`` returns. Raises DataError."""
+        """Return the result of ``from_connect_data``. Raises DataError."""
         return self.from_connect_data(topic, schema, value)
 
     def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return what ``to_connect_data`` returns. Raises DataError."""
+        """Return the result of ``to_connect_data``. Raises DataError."""
         return self.to_connect_data(topic, data)
 
 

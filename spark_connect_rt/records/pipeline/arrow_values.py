@@ -26,7 +26,7 @@ _PLAIN: dict[pa.DataType, tuple[pa.DataType, Type]] = {
     pa.int16(): (pa.int16(), Type.INT16),
     pa.int32(): (pa.int32(), Type.INT32),
     pa.int64(): (pa.int64(), Type.INT64),
-    # Connect has no unsigned numbers: the next larger type; of the largest, what fits.
+    # Connect has no unsigned numbers: the next larger type. The largest one is converted if the value fits.
     pa.uint8(): (pa.int16(), Type.INT16),
     pa.uint16(): (pa.int32(), Type.INT32),
     pa.uint32(): (pa.int64(), Type.INT64),
@@ -42,7 +42,7 @@ _PLAIN: dict[pa.DataType, tuple[pa.DataType, Type]] = {
 
 
 def connect_column(kind: pa.DataType) -> tuple[pa.DataType, Schema]:
-    """Return what a column of ``kind`` is to be cast to, and the (optional) Connect schema of its values.
+    """Return the type to cast a column of ``kind`` to, and the (optional) Connect schema of its values.
 
     Raises DataError: values of that type have no Connect form.
     """
@@ -147,7 +147,7 @@ def column_type(schema: Schema) -> pa.DataType:
 
 
 def type_of(found: SchemaAndValue) -> pa.DataType:
-    """Return the type of a column that can hold this value; of one without a schema by what it is. Raises DataError."""
+    """Return the type of a column that can hold this value; without a schema, by the value itself. Raises DataError."""
     schema, value = found
     if schema is not None:
         return column_type(schema)

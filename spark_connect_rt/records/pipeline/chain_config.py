@@ -137,7 +137,7 @@ def _not_found(
 
 
 def chain_problems(config: Mapping[str, str], plugin: FindPlugin) -> dict[str, list[str]]:
-    """Return what is wrong with the chain: setting -> complaints; also what Java finds only when a task starts."""
+    """Return the problems of the chain: setting -> complaints; also those that Java finds only when a task starts."""
     problems = {
         config_value.name: list(config_value.errors)
         for config_value in chain_config_def(config, plugin).validate(config)

@@ -30,7 +30,7 @@ class ConnectorConverters:
         return self.key.takes_many or self.value.takes_many or self.header.takes_many
 
     def prepare_from(self, records: Iterable[SourceRecord]) -> None:
-        """Take note of records that will be written next. Raises ExternalError."""
+        """Prepare for records that will be written next. Raises ExternalError."""
         records = list(records)
         if self.header.takes_many:
             self.header.prepare_headers_from([(r.topic, h.key, h.schema, h.value) for r in records for h in r.headers])
@@ -40,7 +40,7 @@ class ConnectorConverters:
             self.value.prepare_from([(r.topic, r.value_schema, r.value) for r in records])
 
     def prepare_to(self, rows: Sequence[ConsumeRow]) -> None:
-        """Take note of what will be read next. Raises ExternalError."""
+        """Prepare for records that will be read next. Raises ExternalError."""
         if self.key.takes_many:
             self.key.prepare_to([(row[0], row[4]) for row in rows])
         if self.value.takes_many:

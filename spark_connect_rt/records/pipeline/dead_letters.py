@@ -29,7 +29,7 @@ from spark_connect_rt.records.pipeline.errant_records import (
     java_trace,
 )
 
-# Connect's headers of a dead letter (KIP-298; Java ``DeadLetterQueueReporter``): their prefix, and what they say.
+# Connect's headers of a dead letter (KIP-298; Java ``DeadLetterQueueReporter``): their prefix, and their meaning.
 
 
 PREFIX = "__connect.errors."
@@ -66,7 +66,7 @@ class ReportSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> ReportSettings:
-        """Return what ``errors.*`` says. Raises BadConfigError."""
+        """Return the typed settings ``errors.*``. Raises BadConfigError."""
         errors, letters = ERRORS.parse(config), DEAD_LETTERS.parse(config)
         return cls(
             tolerates_all=errors["errors.tolerance"].lower() == "all",
@@ -94,7 +94,7 @@ class DeadLetters:
     """Takes secrets out of an error's text: plug-ins quote their settings, and the queue is a topic."""
 
     def of_sink(self, errant: FailedRecord) -> ProduceRow | None:
-        """Return the record for what a sink consumed, None when there was none."""
+        """Return the dead letter for a record that a sink consumed, None when there was none."""
         if not isinstance(errant.record, tuple):
             return None
         topic, partition, offset, timestamp_ms, key, value, given = errant.record
@@ -105,7 +105,7 @@ class DeadLetters:
         return self.settings.topic, None, key, value, headers or None, timestamp_ms
 
     def of_source(self, errant: FailedRecord, converters: ConnectorConverters) -> ProduceRow | None:
-        """Return the record for what a source task returned or could not read, None when neither is known."""
+        """Return the dead letter for a source task's record or unreadable input, None when neither is known."""
         record = errant.record
         if not isinstance(record, SourceRecord):
             return None if errant.data is None else self._of_input(errant)
@@ -117,7 +117,7 @@ class DeadLetters:
     def of_written(
         self, errant: FailedRecord, record: SourceRecord, key: Written, value: Written, headers: Headers
     ) -> ProduceRow:
-        """Return the record for what a source task returned; key, value and headers are bytes already."""
+        """Return the dead letter for a source task's record; key, value and headers are bytes already."""
         headers = list(headers)
         if self.settings.with_headers:
             place = {
@@ -162,7 +162,7 @@ def _bytes_of(write: Callable[[Schema | None, Any], bytes | None], schema: Schem
     """Return the bytes of a key or value that something may be wrong with, and how they were made."""
     try:
         return write(schema, value), "converter"
-    except Exception:  # noqa: BLE001 - plug-in code; this may be the very failure that is reported
+    except Exception:  # noqa: BLE001 - plug-in code; this may be the failure that is reported
         pass
     try:
         return orjson.dumps(_tree(value), option=orjson.OPT_NON_STR_KEYS), "json"

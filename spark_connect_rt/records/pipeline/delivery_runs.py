@@ -17,7 +17,7 @@ class DeliveryRuns:
 
     def __init__(self) -> None:
         """Start without any delivered record."""
-        self._runs: dict[tuple[str, int], list[list[int]]] = {}  # -> [first offset, offset behind the last]
+        self._runs: dict[tuple[str, int], list[list[int]]] = {}  # -> [first offset, offset after the last]
 
     def note(self, topic: str, partition: int, offset: int, records: int = 1) -> None:
         """Add a record, or several from this offset on."""
@@ -51,7 +51,7 @@ def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun
 
 
 def metadata_of(runs: Iterable[Sequence[object]]) -> Iterator[RecordMetadata | None]:
-    """Yield what ``metadata_runs`` was given."""
+    """Yield the metadata from which ``metadata_runs`` made these runs."""
     for topic, partition, first, timestamp_ms, count in runs:
         for number in range(count):  # type: ignore[call-overload]
             yield None if first == -1 else RecordMetadata(topic, partition, first + number, timestamp_ms)  # type: ignore

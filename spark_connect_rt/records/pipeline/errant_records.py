@@ -1,4 +1,4 @@
-"""Records that were given up on their way: where, in which stage, by whose code, why (Java ``ProcessingContext``)."""
+"""Errant records: their place, the stage and class that failed, and the error (Java ``ProcessingContext``)."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class StageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FailedRecord:
-    """One record that was given up: where it was, in which stage, why, whose code failed, what it was.
+    """One errant record: its place, the stage, the error, and the class that failed.
 
-    ``executing`` is a plug-in's class, or a Java name where none is to blame. ``record`` is None for input that never
-    became a record, ``data`` then maybe that input.
+    ``executing`` is a plug-in's class, or a Java name if no plug-in failed. ``record`` is None for input that never
+    became a record; ``data`` may then hold that input.
     """
 
     place: str
@@ -78,12 +78,12 @@ class FailedRecord:
 
 
 def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> FailedRecord:
-    """Return what a sink task did not take."""
+    """Return a record that a sink task rejected."""
     return FailedRecord(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
 
 
 def errant_produced(place: str, error: BaseException) -> FailedRecord:
-    """Return what Kafka did not take; its content is gone by then."""
+    """Return a record that Kafka rejected; its content is not available any more."""
     return FailedRecord(f"a record of {place}", Stage.KAFKA_PRODUCE, error, JAVA_WORKER_SOURCE_TASK, None)
 
 
@@ -129,7 +129,7 @@ def java_trace(error: BaseException) -> str:
 
 
 def log_sentence(task: object, errant: FailedRecord, name_of: NameOf, *, with_record: bool) -> str:
-    """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
+    """Return the text for ``errors.log.enable``, in Java's words; ``with_record``: errors.log.include.messages."""
     stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
     record = _record_text(errant) if with_record else ""
     return f"Error encountered in task {task}. {stage}{record}."
@@ -166,9 +166,9 @@ def _text(value: Any) -> str:
         return f"<{type(value).__name__} without text: {type(error).__name__}>"
 
 
-# When a record fails on its way: try again, skip and count, or fail (Java ``RetryWithToleranceOperator``).
+# When a record fails on its way: retry, skip and count, or fail (Java ``RetryWithToleranceOperator``).
 #
-# Pure: time and waiting are handed in; without them a RetriableError is not tried again.
+# Pure: time and waiting are arguments. Without them a RetriableError is not retried.
 
 
 R = TypeVar("R", ConsumeRow, SourceRecord)
@@ -215,11 +215,10 @@ class RetryTolerance(Generic[R]):
         self._errants: list[FailedRecord] = []
 
     def run(self, path: Callable[[R], T], record: R) -> T | None:
-        """Return what ``path`` makes of the record, None when it was given up.
+        """Return the result of ``path`` for the record, None when it was given up.
 
-        Raises:
-            DataError: tolerance is none; names stage and place.
-            RetryInterrupted: the task is to end. (Java gives such a record up, and its offset with it.)
+        Raises DataError: errors are not tolerated; names stage and place. Raises RetryInterrupted: the task is to end.
+        (Java gives such a record up, and its offset with it.)
         """
         attempt, began_ms = 0, None
         while True:

@@ -58,7 +58,7 @@ _AS_TEXT = (pa.types.is_string, pa.types.is_signed_integer, pa.types.is_boolean)
 
 
 def written_headers(batch: SourceBatch, converter: HeaderConverter) -> pa.Array:
-    """Return lists of {key, value}, one a record. Raises what the converter raises at a value."""
+    """Return lists of {key, value}, one a record. Raises the converter's error at a value."""
     own = batch.headers
     if own is not None and not isinstance(converter, ByteArrayConverter):
         own = _own(batch.topic, own, converter)
@@ -160,7 +160,7 @@ RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 _Row = tuple[SourceRecord, Mapping[str, Any] | None, DataError | None]
 """A record, the offset to take after it, and why its key or value cannot be read where that is so."""
 
-BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
+BATCH_BYTES = 2 << 20  # rows are returned when they are this large
 JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their bytes do
 
 
@@ -168,7 +168,7 @@ JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their b
 class ConvertedBatch:
     """Rows in produce form, and where their source may resume once they are durable.
 
-    Behind ``records`` rows ``batch`` may hold dead letters; ``topics`` does not name their queue.
+    After ``records`` rows ``batch`` may hold dead letters; ``topics`` does not name their queue.
     """
 
     batch: pa.RecordBatch
@@ -247,7 +247,7 @@ class SourcePipeline:
         self._chain.close()
 
     def onlookers(self) -> list[str]:
-        """Return the settings whose plug-ins look at records; none where bytes are passed on as they are."""
+        """Return the settings whose plug-ins inspect records; none if bytes are passed through unchanged."""
         converters = {f"{part}.converter": getattr(self._converters, part) for part in ("key", "value", "header")}
         looking = [name for name, converter in converters.items() if type(converter) is not ByteArrayConverter]
         return [*(["transforms"] if self._chain.parts else []), *looking]
@@ -341,7 +341,7 @@ class SourcePipeline:
         self._tolerance.give_up(FailedRecord(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
 
     def give_up(self) -> ConvertedBatch | None:
-        """Return what is still to be reported when something raised: the dead letters, without any offset."""
+        """Return the pending dead letters after an error, without any offset."""
         errants = self._tolerance.take_errants()
         self._offsets.take()
         self._rows.take()
@@ -422,7 +422,7 @@ def place_of(record: SourceRecord) -> str:
 
 
 def errant_polled(record: SourceRecord, unreadable: DataError) -> FailedRecord:
-    """Return a record of a batch whose key or value has no Python value."""
+    """Return a record of a batch whose key or value has no Python form."""
     return FailedRecord(place_of(record), Stage.TASK_POLL, unreadable, JAVA_SOURCE_TASK, record)
 
 
@@ -465,7 +465,7 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
 
 
 def rows_of_piece(piece: Polled) -> Iterator[_Row]:
-    """Yield the rows of what was polled; of a SourceBatch only the last record ends at its offset.
+    """Yield the rows of polled records; of a SourceBatch only the last record ends at its offset.
 
     A key or value that cannot be read is None in its record.
     """

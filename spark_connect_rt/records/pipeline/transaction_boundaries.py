@@ -39,12 +39,12 @@ class BoundaryRequests(TransactionContext):
         self._ask(End.ABORT, record)
 
     def take(self, record: Polled) -> End:
-        """Return and forget the end behind this record. Raises ConnectError: both were asked for."""
+        """Return and forget the end after this record. Raises ConnectError: both were asked for."""
         _, asked = self._records.pop(id(record), (record, set()))
         return _one_of(asked, f"the record for topic {record.topic}")
 
     def take_batch(self) -> End:
-        """Return and forget the end behind the batch. Raises ConnectError: both were asked for."""
+        """Return and forget the end after the batch. Raises ConnectError: both were asked for."""
         asked, self._batch = self._batch, set()
         return _one_of(asked, "the same batch")
 
@@ -66,7 +66,7 @@ class TransactionBoundaries:
         self._due_ms = now_ms + interval_ms
 
     def cut(self, polled: Sequence[Polled], now_ms: int) -> list[tuple[Sequence[Polled], End]]:
-        """Return the pieces of one poll, maybe an empty one, each with what happens behind it."""
+        """Return the pieces of one poll, maybe an empty one, each with the end after it."""
         if self.requests is None:
             return [(polled, End.COMMIT if self._is_over(now_ms) else End.NONE)]
         pieces: list[tuple[Sequence[Polled], End]] = []

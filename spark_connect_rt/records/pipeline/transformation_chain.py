@@ -1,4 +1,4 @@
-"""The transformations of one connector, in order, each behind its predicate (Java ``TransformationChain``)."""
+"""The transformations of one connector, in order, each after its predicate (Java ``TransformationChain``)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StepGroup:
     predicate: Predicate | None  # asked here, before; of one step only
 
     def apply_all(self, records: Sequence[R_JOINED_STEPS]) -> list[Outcome]:
-        """Return what becomes of each record. Raises ExternalError."""
+        """Return the result for each record. Raises ExternalError: the failure is not caused by a record."""
         step = self.steps[0]
         answers: Sequence[bool | Exception] = [not step.negate] * len(records)
         if self.predicate is not None and records:
@@ -89,7 +89,7 @@ class StepGroup:
         return raised
 
     def close(self) -> None:
-        """Close what was made here."""
+        """Close the joined steps that were made here."""
         if self.made is not None:
             self.made.close()
 
@@ -138,7 +138,7 @@ def _bare(step: AnyStep) -> _Bare:
 
 
 def pass_all(parts: Sequence[StepGroup], records: Sequence[R_JOINED_STEPS]) -> list[Outcome]:
-    """Return what becomes of each record after all parts. Raises ExternalError."""
+    """Return the result for each record after all parts. Raises ExternalError."""
     outcomes: list[Outcome] = list(records)
     for part in parts:
         alive = [
@@ -161,7 +161,7 @@ class Step:
     negate: bool = False
 
     def apply(self, record: R) -> R | None:
-        """Return the transformed record, the same one where the predicate says no, None when dropped."""
+        """Return the transformed record, the same one if the predicate rejects it, None when dropped."""
         if self.predicate is not None and self.predicate.test(record) is self.negate:
             return record
         return self.transformation.apply(record)
@@ -223,15 +223,15 @@ class TransformationChain:
         return cls(tuple(steps), joined(steps))
 
     def get_ready(self, *, sink: bool) -> None:
-        """Make what takes many records at once. Raises BadConfigError, ConnectError."""
+        """Create the steps that take many records at once. Raises BadConfigError, ConnectError."""
         for part in self.parts:
             if part.made is not None:
                 part.made.prepare(sink=sink)
 
     def prepare(self, records: Sequence[R]) -> list[R]:
-        """Have every step apply to these records, for ``apply`` to find; return those that went through.
+        """Apply every step to these records; return those that were not dropped. ``apply`` returns the results later.
 
-        What was prepared before is forgotten. Raises ExternalError: no record is to blame.
+        Earlier results are forgotten. Raises ExternalError: the failure is not caused by a record.
         """
         self._prepared.clear()
         outcomes = pass_all(self.parts or joined(self.steps, alone=True), records)

@@ -81,7 +81,7 @@ class ColumnReader:
     """Reads the payloads of one schema, all of them flat records."""
 
     def __init__(self, schema: Schema, frame: bytes, fields: Sequence[_Field]) -> None:
-        """Take the Connect schema, what each payload begins with, and the fields in order."""
+        """Take the Connect schema, the first bytes of each payload, and the fields in order."""
         self.schema = schema
         self._frame = np.frombuffer(frame, np.uint8)
         self._fields = fields
@@ -183,9 +183,9 @@ def _field(at: int, wire: Any, schema: Schema) -> _Field | None:
 
 
 def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
-    """Return a field's values as what Avro has; logical types as the numbers and bytes that they are.
+    """Return a field's values in Avro's form; logical types as the numbers and bytes that they are.
 
-    Raises DataError, ArrowInvalid: one is not as the schema says.
+    Raises DataError, ArrowInvalid: a value does not fit the schema.
     """
     mask = None
     if field.branch is not None:
@@ -208,7 +208,7 @@ def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Arra
 
 
 def _logical_column(schema: Schema, column: pa.Array) -> pa.Array | None:
-    """Return the column of a schema's values; None: it has none, or a value is outside of what they hold."""
+    """Return the column of a schema's values; None: it has none, or a value is outside of their range."""
     if schema.name not in logical.PYTHON_TYPES:
         return column
     if schema.name not in _LOGICAL:

@@ -133,7 +133,7 @@ class _Writing:
 
     def __init__(self, settings: AvroSettings) -> None:
         self._settings = settings
-        self._named: dict[str, object] = {}  # full name -> what was written under it
+        self._named: dict[str, object] = {}  # full name -> the schema written under it
         self._unnamed = 0
 
     def tree(self, schema: Schema, around: str | None, *, in_union: bool = False) -> AvroTree:

@@ -1,7 +1,7 @@
-"""Connect values <-> what fastavro writes and reads, by functions that are put together once a schema.
+"""Connect values <-> fastavro's values, by functions that are composed once for each schema.
 
-fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``: those are Connect's,
-and their values are converted here. A union's branch is named by who writes it and by the payload, never guessed.
+fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``. Those are Connect's,
+and their values are converted here. The writer and the payload name a union's branch; it is never guessed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _wire_field(field: Mapping[str, Any], branches: Iterator[int] | None) -> dic
 
 
 def datum_writer(schema: Schema | None, tree: AvroTree, settings: AvroSettings) -> Convert:
-    """Return the function from Connect values, null excepted, to what fastavro writes as ``tree``.
+    """Return the function from Connect values, null excepted, to the values that fastavro writes as ``tree``.
 
     The function raises DataError: the value does not fit the schema.
     """
@@ -240,10 +240,10 @@ def _each(convert: Convert | None) -> Convert | None:
 
 
 def value_reader(schema: Schema | None, settings: AvroSettings) -> Convert | None:
-    """Return the function from what fastavro read to Connect values, null excepted; None: it is what it is.
+    """Return the function from fastavro's values to Connect values, null excepted; None: they are equal.
 
-    Unions must have been read with ``branches`` of ``wire_schema``. The function raises DataError: outside of what a
-    logical type holds.
+    Unions must have been read with ``branches`` of ``wire_schema``. The function raises DataError: outside of the range
+    of a logical type.
     """
     if schema is None:
         return _of_anything

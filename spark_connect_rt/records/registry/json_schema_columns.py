@@ -1,4 +1,4 @@
-"""The column form of JSON with a JSON Schema: JsonConverter's columns behind a frame, where both give the same text."""
+"""The column form of JSON with a JSON Schema: JsonConverter's columns after a frame, where both give the same text."""
 
 from __future__ import annotations
 

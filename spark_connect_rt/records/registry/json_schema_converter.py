@@ -278,7 +278,7 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
         return CONFIG
 
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is this format's own."""
+        """Take the settings that only this format has."""
         numeric = values["decimal.format"].upper() == "NUMERIC"
         self._values = JsonSettings(numeric, values["replace.null.with.default"], map_entries=True, union_name=ONE_OF)
         additional, required = values["object.additional.properties"], values["use.optional.for.non.required"]

@@ -37,13 +37,13 @@ def framed_messages(frame: bytes, message: type[Any], lists: Lists, scrub_names:
     try:
         rows = [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)]
         made = [frame + message(**row).SerializeToString(deterministic=True) for row in rows]
-    except _REFUSED:  # rows say which
+    except _REFUSED:  # rows show which
         return None
     return pa.array(made, pa.binary())
 
 
 def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes]) -> pa.Array | None:
-    """Return messages as a column of flat structs, None where they need rows. Raises what their parser raises."""
+    """Return messages as a column of flat structs, None if they need rows. Raises their parser's errors."""
     fields = message.DESCRIPTOR.fields_by_name
     if schema.type is not Type.STRUCT or not schema.fields:
         return None

@@ -158,7 +158,7 @@ class _Writing:
         self._describe(made, of)
 
     def _describe(self, made: Any, schema: Schema) -> None:
-        """Say what the type alone does not: small integers, a decimal's digits."""
+        """Add facts that the type alone does not have: small integers, a decimal's digits."""
         parameters: dict[str, str] = {}
         if schema.type in (Type.INT8, Type.INT16):
             parameters["connect.type"] = schema.type.value.lower()

@@ -117,7 +117,7 @@ def _put(message: Any, schema: Schema, value: Any, settings: ProtoSettings) -> N
 
 
 def value_of(message: Any, schema: Schema) -> Any:
-    """Return the Connect value of a message. Raises DataError: outside of what a logical type holds."""
+    """Return the Connect value of a message. Raises DataError: outside of the range of a logical type."""
     kind = message.DESCRIPTOR.full_name
     try:
         if kind in _LOGICAL and schema.type is not Type.STRUCT:
@@ -289,7 +289,7 @@ def read_indexes(data: bytes, start: int) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(number: int) -> bytes:
-    rest, out = number << 1, bytearray()  # zigzag of what is never negative
+    rest, out = number << 1, bytearray()  # zigzag of a number that is never negative
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
@@ -354,7 +354,7 @@ class ProtobufConverter(RegistryConverter[ProtobufWriting, ProtobufReading]):
         return CONFIG
 
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is Protobuf's own."""
+        """Take the settings that only Protobuf has."""
         self._proto = ProtoSettings(
             enhanced=values["enhanced.protobuf.schema.support"],
             optional_for_nullables=values["optional.for.nullables"],

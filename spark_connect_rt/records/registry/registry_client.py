@@ -1,6 +1,7 @@
-"""The registry's REST API through confluent-kafka's client: ids of schemas, schemas of ids, whose fault an error is.
+"""The registry's REST API through confluent-kafka's client: ids of schemas, schemas of ids, the meaning of errors.
 
-A registry that does not answer is a RetriableError; one that refuses is not. No message shows an address's user.
+A registry that does not answer is a RetriableError; one that rejects a request is not. No message shows an address's
+user.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DENIED = (401, 403)
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """One schema of the registry: its text, what it refers to, and its id and version where they are known."""
+    """One schema of the registry: its text, its references, and its id and version where they are known."""
 
     text: str
     references: tuple[tuple[str, str, int], ...] = ()  # (name, subject, version)

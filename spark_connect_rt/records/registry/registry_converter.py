@@ -64,7 +64,7 @@ class UnregisteredSchemas:
         return found
 
     def latest(self, subject: str) -> StoredSchema:
-        """See Registry: of what is registered."""
+        """Return the latest registered schema of a subject."""
         return self._client.latest(subject)
 
     def by_id(self, number: int) -> StoredSchema:
@@ -73,7 +73,7 @@ class UnregisteredSchemas:
         return made or self._client.by_id(number)
 
     def version_of(self, subject: str, schema: StoredSchema) -> int | None:
-        """See Registry; a schema that is not there is taken for the first version."""
+        """Return the version of a schema in a subject. A schema that is not registered counts as the first version."""
         found = self._client.version_of(subject, schema)
         return found if found is not None or not any(of == schema for _, of in self._made) else 1
 
@@ -118,7 +118,7 @@ class RegistryConverter(Converter, Generic[W, R]):
 
     @abstractmethod
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is this format's own."""
+        """Take the settings that only this format has."""
 
     @abstractmethod
     def plan_writing(self, topic: str, schema: Schema | None) -> W:

@@ -133,7 +133,7 @@ def _from_text(column: pa.Array, target: Type) -> pa.Array | None:
         return pc.cast(column, ARROW_TYPES[target])
     try:
         return pc.cast(pc.cast(column, pa.int64()), ARROW_TYPES[target])
-    except pa.ArrowInvalid:  # does not fit: rows say which
+    except pa.ArrowInvalid:  # does not fit: rows show which
         return None
 
 
@@ -166,7 +166,7 @@ def header_from_batch(taking: HeaderFrom, batch: B) -> B | None:
         elif schema is None:
             added.append(Header(header, None))
         else:
-            return None  # rows say which record lacks the field: all
+            return None  # rows show which record lacks the field: all
     if taking.moved:
         rest = struct_column([(name, array) for name, array in columns if name not in taking.moved])
         if rest is None:
@@ -286,7 +286,7 @@ def _common_ms(parts: tuple[PatternPart, ...], times: pa.Array | None) -> int | 
 def apply_batch(transformation: Transformation, batch: B) -> B | None:
     """Return the batch transformed, fewer records if some were dropped; None: it has to go row by row.
 
-    What a class says itself (``Transformation.apply_batch``) counts before the column form of the class it extends.
+    A class's own ``Transformation.apply_batch`` takes precedence over the column form of the class it extends.
     """
     if type(transformation).apply_batch is not Transformation.apply_batch:
         if not transformation.takes_headers and (batch.headers is not None or batch.more_headers):

@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 
 class SideTransformation(Transformation):
-    """A transformation of the key or of the value; OfKey and OfValue say which."""
+    """A transformation of the key or of the value, as OfKey or OfValue decides."""
 
     def schema_of(self, record: R) -> Schema | None:
         """Return the schema of the side, None for schemaless."""
         raise NotImplementedError
 
     def value_of(self, record: R) -> Any:
-        """Return what is on the side."""
+        """Return the key or the value of a record."""
         raise NotImplementedError
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
-        """Return the record with something else on the side."""
+        """Return the record with another key or value."""
         raise NotImplementedError
 
     def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
@@ -43,7 +43,7 @@ class SideTransformation(Transformation):
         raise NotImplementedError
 
     def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
-        """Return the batch with something else on the side."""
+        """Return the batch with another key or value column."""
         raise NotImplementedError
 
 
@@ -138,7 +138,7 @@ def class_name(value: Any) -> str:
 
 
 def rebuilt(schema: Schema, values: list[Any]) -> Struct:
-    """Return the struct of values that fitted fields of the same schemas before; only nulls are looked at again.
+    """Return the struct of values that fitted fields of the same schemas before; only nulls are checked again.
 
     Raises DataError: null in a required field.
     """

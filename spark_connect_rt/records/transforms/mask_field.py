@@ -54,7 +54,7 @@ _INTEGERS = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
 
 
 def masked(schema: Schema | None, value: Any, replacement: str | None) -> Any:
-    """Return what stands for a value; null stays null. Raises DataError: its type cannot be masked."""
+    """Return the replacement of a value; null stays null. Raises DataError: its type cannot be masked."""
     if value is None:
         return None
     return _empty(value) if replacement is None else _replaced(schema, value, replacement)

@@ -45,7 +45,7 @@ class HasHeaderKey(Predicate):
         return any(header.key == self._name for header in record.headers)
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
-        """Look for the header: one that every record has, or in each record's own."""
+        """Return which records have the header: all, none, or some of them."""
         if any(header.key == self._name for header in batch.more_headers):
             return True
         if batch.headers is None:
@@ -93,7 +93,7 @@ class TopicNameMatches(Predicate):
         return self._pattern.fullmatch(record.topic) is not None
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
-        """Look at the one topic."""
+        """Return whether the pattern matches the batch's topic."""
         return self._pattern.fullmatch(batch.topic) is not None
 
 

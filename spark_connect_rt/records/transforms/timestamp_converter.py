@@ -155,7 +155,7 @@ CONFIG = ConfigDef(
     ]
 )
 _PURPOSE = "converting timestamp formats"
-_CENTURY_YEARS = 80  # years of two digits are read as of 80 years before the start on
+_CENTURY_YEARS = 80  # years of two digits belong to the 100 years that begin 80 years before the start
 
 
 class TimestampConverter(SideTransformation):
