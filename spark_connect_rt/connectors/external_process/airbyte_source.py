@@ -36,12 +36,12 @@ _LEGACY = "LEGACY"
 
 
 def stream_name(name: str, namespace: str | None) -> str:
-    """Return what state, topics and settings call a stream."""
+    """Return a stream's name in state, topics and settings."""
     return f"{namespace}.{name}" if namespace else name
 
 
 def airbyte_catalog(output: bytes) -> StreamCatalog:
-    """Return the catalog among the messages of a discovery. Raises ConnectError: there is none; says what it said."""
+    """Return the catalog among the messages of a discovery. Raises ConnectError with its errors: there is none."""
     for message in map(_object, output.splitlines()):
         if message.get("type") == "CATALOG":
             streams = message["catalog"]["streams"]
@@ -52,7 +52,7 @@ def airbyte_catalog(output: bytes) -> StreamCatalog:
 
 
 def errors_of(output: bytes) -> str:
-    """Return what the messages of an output say of errors."""
+    """Return the errors in the messages of an output."""
     return "; ".join(filter(None, map(error_of, map(_object, output.splitlines()))))
 
 
@@ -65,7 +65,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def error_of(message: Mapping[str, Any]) -> str:
-    """Return what a TRACE message of type ERROR says, empty of any other."""
+    """Return the error in a TRACE message of type ERROR, empty for any other message."""
     trace = message.get("trace") or {}
     if message.get("type") != "TRACE" or trace.get("type") != "ERROR":
         return ""
@@ -74,7 +74,7 @@ def error_of(message: Mapping[str, Any]) -> str:
 
 
 def is_config_error(message: Mapping[str, Any]) -> bool:
-    """Whether an ERROR says that only another configuration can help."""
+    """Return whether an ERROR reports that only another configuration can help."""
     return ((message.get("trace") or {}).get("error") or {}).get("failure_type") == "config_error"
 
 
@@ -311,7 +311,7 @@ class AirbyteProgram(Program):
         return errors_of(output)
 
     def on_end(self, intake: Intake) -> None:
-        """Forget the state of streams that are read whole: it says that they were, and they would not be again."""
+        """Forget the state of streams that are read whole: with it the source would not read them again."""
         if self.setting("interval.ms") >= 0:
             intake.state({name: {STATE: None} for name in self._whole})
 
@@ -359,7 +359,7 @@ class AirbyteSourceConnector(ProgramSourceConnector):
     task = AirbyteSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Return what no single setting shows: a manifest needs nothing else; two are one too many."""
+        """Return problems that involve several settings. A manifest needs no program; two manifests are too many."""
         given = [name for name in ("airbyte.manifest", "airbyte.manifest.file") if config.get(name)]
         if len(given) == 2:
             return {given[1]: [f"cannot be set together with {given[0]}"]}

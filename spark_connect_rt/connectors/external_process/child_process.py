@@ -123,7 +123,10 @@ class Child:
         return 0.0 if held_up else time.monotonic() - self._sign_of_life_s
 
     def check_exit(self, said: str = "") -> None:
-        """Return when it ended well. Raises ChildFailedError with its exit code, what it said and wrote last."""
+        """Return when it ended successfully.
+
+        Raises ChildFailedError with its exit code, its errors and its last lines.
+        """
         self._logger.join(END_LIMIT_S)
         code = self._process.returncode
         if code:
@@ -139,7 +142,7 @@ class Child:
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_LIMIT_S)
-        self._signal(signal.SIGKILL)  # also what it started and did not end
+        self._signal(signal.SIGKILL)  # also its children that it did not end
         self._process.wait()
         for thread in (self._reader, self._logger):
             thread.join(END_LIMIT_S)
@@ -171,7 +174,7 @@ class Child:
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
         _widen(source)
-        rest: list[bytes] = []  # of a line whose end has not come
+        rest: list[bytes] = []  # of a line without an end so far
         rest_bytes = 0
         while chunk := os.read(source, CHUNK_BYTES):
             self._sign_of_life_s = time.monotonic()
@@ -243,7 +246,7 @@ def run_to_end(
 
 
 def _guard_in(folder: Path) -> Path:
-    """Return the guard as a file: this package may lie in a wheel, which no interpreter runs files of."""
+    """Return the guard as a file: this package may be in a wheel, from which no interpreter runs files."""
     path = folder / GUARD
     if not path.exists():
         source = pkgutil.get_data(__package__, GUARD)

@@ -33,7 +33,8 @@ def _on_parents_end(signal_number: int, parent_pid: int) -> None:
 
 def _end_all(*_: object) -> None:
     """Remove the folder this file is in, which holds the program's secrets, and end the group, whatever happens."""
-    # A parent of several threads that is killed signals once for each: the second would cut the first one's work short.
+    # A parent of several threads that is killed signals once for each: the second signal would interrupt the first
+    # one's work.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         shutil.rmtree(os.path.dirname(os.path.abspath(__file__)), ignore_errors=True)
@@ -63,7 +64,7 @@ def main() -> None:
         _on_parents_end(signal.SIGKILL, own_pid)
         os.execv(sys.argv[2], sys.argv[2:])
     for pipe in (1, 2):
-        os.close(pipe)  # whose end is the program's alone to say
+        os.close(pipe)  # which only the program itself may end
     _, status = os.waitpid(program_pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code != 0:

@@ -27,7 +27,7 @@ from spark_connect_rt.connectors.external_process.stream_rows import (
 from spark_connect_rt.connectors.record_times import wall_ms, with_time
 
 STREAM, STATE, SHARED = "stream", "state", "shared"
-"""Of a source partition, and of an offset: a stream's own state, and what belongs to several; both JSON text."""
+"""Of a source partition, and of an offset: a stream's own state, and the part that several share; both JSON text."""
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Intake:
         self._covered: set[str] = set()  # streams that had a state since the last ``take``
         self._uncovered: set[str] = set()  # streams of which records were returned that no state covers
         self.covered: Piece | None = None
-        """The last piece of the last ``take`` behind which a transaction may end, None: there is none."""
+        """The last piece of the last ``take`` after which a transaction may end, None: there is none."""
         self.withheld = False
         """Whether there was such a piece since, but for records of other streams that no state covers."""
         self._schemas: dict[str, dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class Intake:
         self._rows_of(stream).add_column(values)
 
     def state(self, parts: Mapping[str, Offset]) -> None:
-        """Take a state that covers the records before it of the streams in ``parts``; others keep what they have."""
+        """Take a state that covers the records before it of the streams in ``parts``; others keep their offsets."""
         self._covered |= parts.keys()
         for name, rows in self._rows.items():
             if self._stream_of(name) in parts:

@@ -62,7 +62,7 @@ class ProgramSourceConnector(SourceConnector):
         return [{**self.config, name: json.dumps(share)} for share in shares(self._streams, max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Return what no single setting shows: there is nothing to run."""
+        """Return problems that involve several settings: there is no program to run."""
         name, other = f"{self._prefix}.executable", f"{self._prefix}.requirement"
         return {} if config.get(name) or config.get(other) else {other: [f"must be set, or {name}"]}
 

@@ -67,7 +67,7 @@ class ProgramSourceTask(SourceTask):
         self._over = False
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
-        """Return what the program said since the last poll. Raises what ends the task."""
+        """Return the program's output since the last poll. Raises the error that ends the task."""
         if self._fatal is not None:
             raise self._fatal
         if self._child is None and not self._begin():
@@ -101,7 +101,7 @@ class ProgramSourceTask(SourceTask):
         if ended_well:
             transactions.commit_transaction()
         elif self._has_failed:
-            if self._intake.withheld:  # an abort keeps the offsets behind what it drops
+            if self._intake.withheld:  # an abort keeps the offsets after the dropped records
                 self._fatal = ExternalError(
                     f"a run failed in a transaction with records after the last state and more than {HELD_BYTES} "
                     "bytes that no state covers. Restart the task: nothing is lost or delivered twice"
@@ -162,7 +162,10 @@ class ProgramSourceTask(SourceTask):
         return self._program.read_arguments(self._catalog, self._intake, self._intake.offsets())
 
     def _listen(self) -> bool:
-        """Take what came, up to a poll's worth; True: with that a run has ended well. Raises ChildFailedError."""
+        """Process the output so far, up to a poll's worth.
+
+        True: a run has ended successfully. Raises ChildFailedError.
+        """
         child = self._child
         assert child is not None
         taken = 0
@@ -204,7 +207,7 @@ class ProgramSourceTask(SourceTask):
             self._report(f"a line of {self._name}", DataError(f"not a message: {error!r}"), line)
 
     def _report(self, place: str, error: Exception, data: bytes | None) -> None:
-        """Give up a line or an object. Raises what it is refused with: then the task is over."""
+        """Skip a line or an object. Raises the error of the report: then the task is over."""
         try:
             self.context.report_errant(place, error, data)
         except Exception as refusal:

@@ -50,7 +50,7 @@ def singer_catalog(output: bytes) -> StreamCatalog:
 
 
 def stream_id(entry: Mapping[str, Any]) -> str:
-    """Return what state and settings call a stream of a catalog."""
+    """Return the name of a catalog's stream in state and settings."""
     return str(entry.get("tap_stream_id") or entry["stream"])
 
 
@@ -63,7 +63,7 @@ def selected(
     """Return the catalog with just these streams selected, and every column that may be.
 
     Args:
-        method: of replication; ``auto`` leaves what the tap says.
+        method: of replication; ``auto`` keeps the tap's own.
         replication_keys: stream -> column.
 
     Raises ConnectError: a stream is not in it.
@@ -112,10 +112,10 @@ def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
 
 
 def joined_state(offsets: Mapping[str, Offset]) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the state to start a tap with, None where there is none, and what of it is left out.
+    """Return the state to start a tap with, None where there is none, and the names of its parts that are left out.
 
-    Left out is what two streams' offsets say differently of what they share: they were in different tasks. The tap then
-    reads more than it has to.
+    A shared part is left out if two streams' offsets differ in it, because they were in different tasks. The tap then
+    reads more than necessary.
     """
     shared: dict[str, Any] = {}
     disputed: set[str] = set()

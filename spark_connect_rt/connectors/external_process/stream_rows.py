@@ -1,7 +1,7 @@
 """Records of one stream as batches of columns: its schema and version, its key, deletions. Pure.
 
-Owns what a stream's JSON objects become. Objects that arrive together become one Arrow column; when one of them does
-not fit, they go one by one, leniently first, and what still does not fit is reported.
+Owns the conversion of a stream's JSON objects. Objects that arrive together become one Arrow column. If some of them do
+not fit, they go one by one, leniently first, and those that still do not fit are reported.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class StreamRows:
         self.schema = schema
 
     def add(self, value: dict[str, Any]) -> None:
-        """Take one object. Raises what the report of one that does not fit raises."""
+        """Add one object. Raises the error of the report if it does not fit."""
         deleted = self._settings.deleted_field
         if deleted and self._settings.tombstones and value.get(deleted) is not None and self._has_key():
             self._close()
@@ -299,7 +299,7 @@ class StreamRows:
         self._append_column(pa.StructArray.from_arrays(columns, fields=[kind.field(i) for i in range(kind.num_fields)]))
 
     def mark(self) -> None:
-        """Divide what came from what will come; only the last mark counts."""
+        """Set the mark between the objects so far and later ones; only the last mark counts."""
         self._marked_objects, self._marked_pieces = len(self._objects), len(self._pieces)
 
     def take(self, *, covered_only: bool = False) -> tuple[list[Placed], list[Placed]]:
@@ -385,7 +385,7 @@ class StreamRows:
         return {name: value.get(name) for name in keys} if keys else None
 
     def _has_key(self) -> bool:
-        """Whether a tombstone can say of whom it is; else a deleted object is a record like others."""
+        """Return whether a tombstone can have the object's key; if not, a deleted object is a record like others."""
         return self.schema is not None and bool(self.schema.keys)
 
     def _delete(self, value: dict[str, Any]) -> None:

@@ -66,7 +66,7 @@ class CompressedInput:
         self._ahead = b""  # read and not passed
 
     def available(self) -> int:
-        """Return how many bytes are known to lie past the position; 0: it is at the end. Raises ConnectError."""
+        """Return how many bytes are known to follow the position; 0: it is at the end. Raises ConnectError."""
         left_bytes = len(self.read(self.incomplete_bytes + 1))
         return left_bytes if left_bytes > self.incomplete_bytes else 0
 
@@ -98,7 +98,7 @@ class CompressedInput:
             left_bytes -= len(passed)
 
     def advance(self, size_bytes: int) -> None:
-        """Move the position behind ``size_bytes`` of whole rows."""
+        """Move the position forward by ``size_bytes`` of whole rows."""
         self.position += size_bytes
         self._ahead = self._ahead[size_bytes:]
         self.incomplete_bytes = 0

@@ -1,7 +1,7 @@
 """Rows of a CSV or JSON-lines file as records with typed columns; rows appended later follow.
 
-Offsets are ``{"filename": f}`` -> ``{"position": bytes, "line": lines}``: the end of the last row that was handed on.
-A row counts when its line end is there. An unreadable row goes to ``context.report_errant`` with file, line, offset.
+Offsets are ``{"filename": f}`` -> ``{"position": bytes, "line": lines}``: the end of the last returned row. A row
+counts when its line end is there. An unreadable row goes to ``context.report_errant`` with file, line, offset.
 """
 
 from __future__ import annotations

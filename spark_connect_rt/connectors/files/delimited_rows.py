@@ -50,7 +50,7 @@ class DelimitedRows:
         *,
         whole: bool = False,
     ) -> None:
-        """Go to byte ``position``, behind ``line`` lines. Raises ConnectError: a whole file is of no use."""
+        """Go to byte ``position``, after ``line`` lines. Raises ConnectError: a whole file is unusable."""
         self.line = line
         self.given_up = 0  # rows that were reported
         self.schema: Schema | None = None  # of a row, known with the first batch
@@ -67,7 +67,7 @@ class DelimitedRows:
 
     @property
     def position(self) -> int:
-        """Bytes up to the end of the last row that was handed on."""
+        """Bytes up to the end of the last returned row."""
         return self._input.position
 
     def next(self) -> pa.StructArray | None:
@@ -77,7 +77,7 @@ class DelimitedRows:
         """
         if not self._pending:
             while (chunk := self._complete_rows()) is None:
-                pass  # a row without end was given up: look behind it
+                pass  # a row without end was skipped: read on after it
             if not chunk:
                 return None
             self._cut(chunk)
@@ -117,7 +117,10 @@ class DelimitedRows:
             size_bytes *= 4  # one row is longer than the chunk, or a quote is never closed
 
     def _has_text(self) -> bool:
-        """Learn encoding and line ends, again until there is a line; False: there is nothing behind the mark."""
+        """Detect encoding and line ends, again until there is a line.
+
+        False: there is nothing after the byte order mark.
+        """
         if self._text is not None and self.line:
             return True
         start = self._input.read(CHUNK_BYTES, ahead_bytes=-self.position)

@@ -21,7 +21,7 @@ HIDDEN = (".", "_")  # half-written or not data, by the custom of Hadoop and of 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file as it stood when the directory was looked at."""
+    """A file with its size and time when the directory was listed."""
 
     path: str
     size_bytes: int
@@ -37,7 +37,7 @@ class DirectoryFiles:
     """One task's share of a directory."""
 
     def __init__(self, directory: str, wanted: Callable[[str], bool], settle_ms: int) -> None:
-        """Look at files whose name is ``wanted``, once they are unchanged for ``settle_ms``."""
+        """Watch files whose name is ``wanted``, once they are unchanged for ``settle_ms``."""
         self._directory = directory
         self._wanted = wanted
         self._settle_ms = settle_ms

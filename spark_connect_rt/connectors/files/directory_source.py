@@ -218,7 +218,7 @@ class ParquetRows:
         self._file.close()
 
     def _from(self, row: int) -> Iterator[pa.RecordBatch]:
-        """Yield the batches behind ``row``; row groups before it are not read."""
+        """Yield the batches after ``row``; row groups before it are not read."""
         metadata, skip = self._file.metadata, row
         groups: list[int] = []
         for group in range(metadata.num_row_groups):
@@ -349,7 +349,7 @@ class DirectorySourceTask(SourceTask):
         return self._reading is not None
 
     def _look(self) -> None:
-        """Queue what is new in the directory, with the stored offsets, asked for at once."""
+        """Queue the new files of the directory. Their stored offsets are read with one call."""
         if self.clock() < self._look_at_ms:
             return
         self._look_at_ms = self.clock() + self._values["poll.interval.ms"]
@@ -380,7 +380,7 @@ class DirectorySourceTask(SourceTask):
             self._unstored[found.path] = (found, reading.last_offset, bad)
 
     def _finish_stored(self) -> None:
-        """Be done with files whose last offset is stored."""
+        """Finish the files whose last offset is stored."""
         if not self._unstored or self.clock() < self._check_at_ms:
             return
         self._check_at_ms = self.clock() + STORED_CHECK_MS
@@ -417,7 +417,7 @@ class DirectorySourceTask(SourceTask):
         if not is_as_found(found):
             log.warning("file %s was changed or deleted while it was read: %s", found.path, error)
             self._close()
-            return  # another look shows what it is now
+            return  # the next check shows its present state
         if self._values["file.error.directory"] and not self.context.previewed:
             log.error("moving file %s to %s: %s", found.path, self._values["file.error.directory"], error)
             self._end_of(found, bad=True)
@@ -466,7 +466,7 @@ class _Reading:
     def gave_nothing(self) -> bool:
         """Whether the file has bytes, and neither this nor an earlier run had a row of it, good or unreadable.
 
-        A Parquet file says itself that it has none.
+        A Parquet file shows itself that it has none.
         """
         rows = self._rows
         unread = self.found.size_bytes > 0 and self.reached is None

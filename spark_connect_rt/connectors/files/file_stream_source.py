@@ -193,7 +193,7 @@ def _split_any_ends(lines: bytes, limit: int | None) -> tuple[pa.Array, int]:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Return a binary column as strings, what is not UTF-8 replaced."""
+    """Return a binary column as strings, with invalid UTF-8 replaced."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:

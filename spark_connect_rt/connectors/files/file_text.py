@@ -24,7 +24,7 @@ _SAMPLE = "Aa0,\r\n"
 
 
 def encoding_problem(name: Any) -> str | None:
-    """Return what is wrong with the name of an encoding, None for a good one: it maps each piece of text alone."""
+    """Return why an encoding is invalid, None for a good one, which decodes each piece of text alone."""
     try:
         known = codecs.lookup(name)
         good = len((_SAMPLE + _SAMPLE).encode(name)) >= 2 * len(_SAMPLE) and not known.name.startswith(_STATEFUL)

@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
-MANY, RECENT_LOOKS_OF_MANY = 100, 5  # threads: of some fifty tasks, whose looks would take the processor from new ones
+MANY, RECENT_LOOKS_OF_MANY = 100, 5  # threads: of some fifty tasks, whose polls would take the processor from new ones
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
-RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
+RESTS_AFTER_S = 20.0  # without data; then it polls at the instants that rationed tasks share
 CROWD = 500  # threads of a process, two a task: with more, those that rest look half as often; so 1,000 cost little
 BATCHES_AT_ONCE = 10.0
 BATCHES_PER_S = 2.0  # for long

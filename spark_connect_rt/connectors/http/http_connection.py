@@ -111,7 +111,7 @@ def _trust(location: str | None) -> ssl.SSLContext:
 
 
 class PassingFailure(Exception):
-    """No answer, or one that says: later. ``retry_after_ms`` is the server's wish."""
+    """No answer, or one that asks for a later retry. ``retry_after_ms`` is the server's wish."""
 
     def __init__(self, why: str, retry_after_ms: int | None = None) -> None:
         super().__init__(why)
@@ -148,7 +148,7 @@ def request(client: httpx.Client, method: str, url: str, now_s: float, **parts: 
 
 
 def _elsewhere(error: httpx.RequestError, url: str) -> str:
-    """Return whose answer was missing where it was not the address's: the token endpoint's."""
+    """Return a remark that the token endpoint did not answer, empty if the address itself did not."""
     asked = str(error.request.url)
     return "" if same_origin(asked, url) else f" (of {shown(asked)})"
 
@@ -163,7 +163,7 @@ def _wish_of(answer: httpx.Response, now_s: float) -> int | None:
 
 
 class Patience:
-    """Counts failures in a row, and says how long to wait after each."""
+    """Counts failures in a row, and returns how long to wait after each."""
 
     def __init__(self, values: Mapping[str, Any], chance: Callable[[], float] = random.random) -> None:
         """``chance`` gives numbers from 0 to 1, by which the waits of many tasks are spread."""

@@ -111,6 +111,6 @@ URL = text("http.url", "Address.", REQUIRED, HIGH, web_address)
 
 
 def auth_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong with the credentials: setting -> complaints."""
+    """Return the problems of the credentials: setting -> complaints."""
     kind = config.get("http.auth.type") or "none"
     return {name: [f"must be set with http.auth.type={kind}"] for name in _NEEDED.get(kind, ()) if not config.get(name)}

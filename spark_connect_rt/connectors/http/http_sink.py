@@ -232,7 +232,7 @@ class HttpSinkTask(SinkTask):
         return error.status not in _NOT_FOUND or "${" in self._values["http.url"]
 
     def _find_refused(self, call: Call, records: list[SinkRecord], error: Exception) -> None:
-        """Send the two halves of a refused batch; give a refused record up. Raises what no reporter takes."""
+        """Send the two halves of a rejected batch, and report a rejected record. Raises if there is no reporter."""
         if len(records) > 1:
             middle = len(records) // 2
             self._send(call, records[:middle])

@@ -1,7 +1,7 @@
-"""Records of a JSON API, asked again and again (httpx).
+"""Records of a JSON API, which is polled (httpx).
 
-Partition ``{"url": address without query}``; the offset holds what ``http.offset.fields`` names, and within a pass its
-next page. A page is asked for again when not all of it was taken: at-least-once.
+Partition ``{"url": address without query}``; the offset holds the fields of ``http.offset.fields``, and within a pass
+its next page. A page is requested again when not all of it was taken: at-least-once.
 """
 
 from __future__ import annotations
@@ -203,7 +203,10 @@ class HttpSourceTask(SourceTask):
         return self._taken(place, [*self._added_before(standing, len(found)), *found], following, len(found))
 
     def _after_refusal(self, error: RefusedRequestError) -> list[SourceRecord | SourceBatch]:
-        """Return what moves the offset where a refused page is the end of a pass, or is too old. Raises the refusal."""
+        """Return a batch that moves the offset if a refused page is the end of a pass, or too old.
+
+        Raises the refusal.
+        """
         standing = self._standing
         if standing.next is None or error.denied:
             raise error
@@ -244,7 +247,7 @@ class HttpSourceTask(SourceTask):
         except DataError:
             if not behind_first or reports_error(tree):
                 raise
-            return None, []  # behind the last page many services leave the array out
+            return None, []  # after the last page many services leave the array out
 
     def _added_before(self, standing: PagePosition, count: int) -> list[Any]:
         """Return the records that the previous page has got since it was read, with page numbers.
@@ -282,13 +285,13 @@ class HttpSourceTask(SourceTask):
             return self._over(newest)
         self._standing = before.after_page(newest, following, count)
         self._wait(self._values["http.poll.interval.ms" if following is None else "http.request.interval.ms"])
-        if records:  # only behind the last one the page is done
+        if records:  # only after the last one the page is done
             self._last_offset = self._standing.offset()
             records[-1] = altered(records[-1], source_offset=self._last_offset)
         return [*records]
 
     def _over(self, newest: Mapping[str, Any]) -> list[SourceRecord | SourceBatch]:
-        """End a pass whose last page has no record: a batch of nothing moves the offset, else it would stay there."""
+        """End a pass whose last page has no record: an empty batch moves the offset, which would stay otherwise."""
         self._standing = PagePosition(newest, newest)
         self._wait(self._values["http.poll.interval.ms"])
         offset = self._standing.offset()

@@ -30,7 +30,7 @@ class Rounds:
     """Jobs that are run again and again until ``stop``; a job that fails is logged and tried at its next turn."""
 
     def __init__(self, name: str, at_end: Callable[[], None] | None = None) -> None:
-        """Take the thread's name, and what is called once when no job runs any more: it may close their clients."""
+        """Take the thread's name, and a function to call once when no job runs any more: it may close their clients."""
         self._at_end = at_end
         self._jobs: list[_Job] = []
         self._ended = threading.Event()
@@ -75,7 +75,7 @@ TRIED_AGAIN = "retrying later"
 
 
 def done(what: str, job: Callable[[], None], otherwise: str = TRIED_AGAIN) -> bool:
-    """Run a job; return whether it succeeded. Why it did not is logged, with what follows from it."""
+    """Run a job; return whether it succeeded. A failure is logged with its consequence."""
     try:
         job()
     except ConnectError as error:
@@ -110,7 +110,7 @@ _NOT_COMMITTED = (
 
 
 def base_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong for all three: classes that are not there."""
+    """Return the problems of all three connectors: classes that do not exist."""
     found: dict[str, list[str]] = {}
     for made in (replication_policy, topic_filter, group_filter, property_filter):
         try:
@@ -124,7 +124,7 @@ def base_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def source_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong for a MirrorSourceConnector."""
+    """Return the problems of a MirrorSourceConnector."""
     found = base_problems(config)
     if config.get("exactly.once.support") == "required" and not reads_committed(config):
         found["exactly.once.support"] = [_NOT_COMMITTED]
@@ -136,7 +136,7 @@ def source_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def checkpoint_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong for a MirrorCheckpointConnector; nothing while it is disabled."""
+    """Return the problems of a MirrorCheckpointConnector; none while it is disabled."""
     found = base_problems(config)
     if config.get("enabled") == "false":
         return found

@@ -64,7 +64,7 @@ class TopicFilter(ABC):
     """Selects the topics that a flow copies (Java ``TopicFilter``)."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs of the connector's configuration."""
+        """Take the filter's settings from the connector's configuration."""
 
     @abstractmethod
     def should_replicate_topic(self, topic: str) -> bool:
@@ -75,7 +75,7 @@ class GroupFilter(ABC):
     """Selects the consumer groups whose offsets a flow copies (Java ``GroupFilter``)."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs of the connector's configuration."""
+        """Take the filter's settings from the connector's configuration."""
 
     @abstractmethod
     def should_replicate_group(self, group: str) -> bool:
@@ -86,7 +86,7 @@ class ConfigPropertyFilter(ABC):
     """Selects the topic settings that a flow copies (Java ``ConfigPropertyFilter``)."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs of the connector's configuration."""
+        """Take the filter's settings from the connector's configuration."""
 
     @abstractmethod
     def should_replicate_config_property(self, name: str) -> bool:
@@ -122,10 +122,10 @@ class DefaultGroupFilter(GroupFilter):
 
 
 class DefaultConfigPropertyFilter(ConfigPropertyFilter):
-    """Everything less ``config.properties.exclude``; defaults as ``use.defaults.from`` says."""
+    """Selects all settings without ``config.properties.exclude``; ``use.defaults.from`` decides about defaults."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the list and whose defaults hold. Raises BadConfigError."""
+        """Take the list and the side of the defaults. Raises BadConfigError."""
         self._names = _Names(config, None, PROPERTIES_EXCLUDE)
         self._from_source = config.get(USE_DEFAULTS_FROM, "target").strip() == "source"
 

@@ -37,12 +37,12 @@ class Flow:
     def client(self, side: str, kind: str, role: str) -> dict[str, str]:
         """Return the Java properties of one client.
 
-        What all clients of the cluster get comes first, then the kind's, then the kind's at that cluster.
+        The properties of all clients of the cluster come first, then the kind's, then the kind's at that cluster.
 
         Args:
             side: "source" or "target".
             kind: "consumer", "producer" or "admin".
-            role: ends the client id, so that brokers can tell who it is.
+            role: ends the client id, so that brokers can identify it.
         """
         properties = client_properties(self.config, side, kind)
         own = properties.get("client.id")
@@ -60,7 +60,7 @@ class Flow:
         return self.policy.checkpoints_topic(self.source_alias)
 
     def remote_topic(self, topic: str) -> str:
-        """Return what a topic of the source is called at the target."""
+        """Return the name of a source topic at the target."""
         return self.policy.format_remote_topic(self.source_alias, topic)
 
 

@@ -76,7 +76,7 @@ class MirrorAdmin:
         }
 
     def settings(self, topics: Iterable[str]) -> dict[str, list[TopicSetting]]:
-        """Return all settings of topics; of those only whose client may know, and that are still there."""
+        """Return all settings of topics; only of those that exist and that the client may read."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not resources:
             return {}
@@ -149,7 +149,7 @@ class MirrorAdmin:
             close_admin(self._admin)
 
     def _answer(self, future: Future[Any], doing: str, fine: tuple[str, ...] = ()) -> Any:
-        """Return what a call brought; None for an error that is fine. Raises ConnectError."""
+        """Return the result of a call; None for an error that is expected. Raises ConnectError."""
         begun_s = self._watch.now()
         try:
             found = answer_of(self._admin, future, self._timeout_s)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class MirrorCheckpointConnector(SourceConnector):
     """Translates the offsets of consumer groups, so that they can continue on the mirror cluster.
 
-    Finds the groups that read replicated topics and deals them to tasks.
+    Finds the groups that read replicated topics and divides them among tasks.
     """
 
     def config_def(self) -> ConfigDef:
@@ -50,7 +50,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Create the topic and find the groups, then look for new ones now and then."""
+        """Create the topic and find the groups, then search for new ones periodically."""
         super().start(config)
         self._values = values = MIRROR_CHECKPOINT.parse(config)
         self._groups: list[str] | None = None
@@ -72,7 +72,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._rounds.start()
 
     def stop(self) -> None:
-        """End what is done now and then."""
+        """End the thread that runs periodic jobs."""
         if hasattr(self, "_rounds"):
             self._rounds.stop()
 
@@ -81,7 +81,7 @@ class MirrorCheckpointConnector(SourceConnector):
             self._source.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the groups in neighbourhoods. Raises RetriableError: the source has not answered yet."""
+        """Divide the groups among tasks in neighbourhoods. Raises RetriableError: the source has not answered yet."""
         if not (self._values["enabled"] and self._values[EMIT_CHECKPOINTS]):
             return []
         if self._groups is None:

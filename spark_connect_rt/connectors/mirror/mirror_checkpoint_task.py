@@ -95,11 +95,11 @@ def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
 def offsets_to_set(
     checkpoints: Mapping[TopicPartition, Checkpoint], committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return the offsets to commit for an idle group at the target: only where it goes forward.
+    """Return the offsets to commit for an idle group at the target: only those that move forward.
 
     Args:
         checkpoints: the newest one of each partition at the target.
-        committed: what the group has there; below zero counts as nothing.
+        committed: the group's offsets there; below zero counts as nothing.
     """
     return {
         place: checkpoint.downstream_offset
@@ -186,7 +186,7 @@ class MirrorCheckpointTask(SourceTask):
             self._last[checkpoint.group][checkpoint.partition] = checkpoint
 
     def _follow_syncs(self) -> bool:
-        """Take in new offset syncs; return whether the topic was read to its end once."""
+        """Process new offset syncs; return whether the topic was read to its end once."""
         assert self._translation is not None
         store = self._translation.syncs
         try:
@@ -237,9 +237,9 @@ class MirrorCheckpointTask(SourceTask):
                 self._set_offsets(group, counts)
 
     def _set_offsets(self, group: str, counts: Mapping[str, int]) -> None:
-        """Set a group's offsets at the target forward; ``counts``: the topics there and how many partitions they have.
+        """Move a group's offsets at the target forward; ``counts``: the topics there and how many partitions they have.
 
-        A checkpoint of a topic that is not there, as of an earlier replication policy, does not keep the others back.
+        A checkpoint of a missing topic, as of an earlier replication policy, does not delay the others.
         """
         target = self._clusters[TARGET]
         there = {
@@ -291,7 +291,7 @@ class _TopicReader:
         self.at_end = False  # has been there once
 
     def read(self) -> Iterator[KeyAndValue]:
-        """Yield what is there now. Raises ConnectError; the next call tries again."""
+        """Yield the records so far. Raises ConnectError; the next call tries again."""
         consumer = self._opened()
         batch = None if consumer is None else consumer.poll(MOST_RECORDS, POLL_MS)
         if batch is not None:

@@ -60,7 +60,7 @@ class MirrorSourceConnector(SourceConnector):
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Look at both clusters, then again now and then. A cluster that does not answer is asked again soon."""
+        """Check both clusters, then again periodically. A cluster that does not answer is asked again soon."""
         super().start(config)
         values = MIRROR_SOURCE.parse(config)
         self._partitions: list[TopicPartition] = []
@@ -78,7 +78,7 @@ class MirrorSourceConnector(SourceConnector):
         self._rounds.start()
 
     def stop(self) -> None:
-        """End what is done now and then."""
+        """End the thread that runs periodic jobs."""
         if hasattr(self, "_rounds"):
             self._rounds.stop()
 
@@ -87,7 +87,7 @@ class MirrorSourceConnector(SourceConnector):
             self._topics.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the partitions one by one; no task without any."""
+        """Divide the partitions among tasks one by one; no task is without any."""
         return source_tasks(self.config, self._partitions, max_tasks)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -172,7 +172,7 @@ class FlowTopics:
         return sorted(partitions), bool(missing.topics or missing.grown)
 
     def _warn_of_loops(self, topics: Iterable[str]) -> None:
-        """Say once that both sides are one cluster, and which topics are left out because they came from the source."""
+        """Log once that both sides are one cluster, and which topics are left out because they came from the source."""
         flow = self._flow
         if self._left_out is None and (cluster := self._source.cluster_id()) == self._target.cluster_id():
             log.warning(

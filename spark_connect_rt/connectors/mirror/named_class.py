@@ -30,7 +30,7 @@ class Configured(Protocol):
     """A policy or filter: made without arguments, then given the connector's whole configuration."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs. Raises BadConfigError."""
+        """Take the class's settings. Raises BadConfigError."""
 
 
 def class_named(setting: str, name: str, bundled: Mapping[str, type[Any]]) -> type[Any]:

@@ -21,7 +21,7 @@ from spark_connect_rt.connectors.mirror.records import OffsetSync
 
 @dataclass(frozen=True, slots=True)
 class OffsetRun:
-    """Records of one partition whose offsets go up by one on both sides."""
+    """Records of one partition whose offsets increase by one on both sides."""
 
     upstream_offset: int  # of the first one
     downstream_offset: int
@@ -37,7 +37,7 @@ class _Partition:
     synced_downstream: int = -1
 
     def syncs(self, run: OffsetRun, max_lag: int) -> Iterator[int]:
-        """Yield the places in the run, from 0, of records that are synced at once; take note of all of it."""
+        """Yield the places in the run, from 0, of records that are synced at once; note all of the run."""
         gap = run.upstream_offset - self.upstream != 1
         cut_off = run.downstream_offset < self.downstream
         at = 0 if self.synced_downstream == -1 or gap or cut_off else self._stale_at(run, max_lag)
@@ -80,7 +80,7 @@ class OffsetSyncQueue:
             self._delayed[partition] = _sync(partition, run, last)
 
     def promote(self) -> None:
-        """Make what waits pending: low traffic must not leave a partition out of date."""
+        """Make the delayed syncs pending: low traffic must not leave a partition out of date."""
         self._pending.update(self._delayed)
         self._delayed.clear()
 
@@ -123,11 +123,11 @@ class OffsetSyncStore:
         self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
 
     def loaded(self) -> None:
-        """Take note that the topic has been read to its end once."""
+        """Note that the topic has been read to its end once."""
         self._loaded = True
 
     def add(self, sync: OffsetSync) -> None:
-        """Take in the next record of the topic."""
+        """Add the next record of the topic."""
         kept = self._syncs.get(sync.partition)
         only_newest = self._must_read_to_end and not self._loaded
         if kept is None or only_newest or sync.upstream_offset < kept[0].upstream_offset:

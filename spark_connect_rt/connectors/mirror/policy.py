@@ -18,11 +18,11 @@ class ReplicationPolicy(ABC):
     """Names remote topics and finds their way back. A custom one may be written in Python and named by its class."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what the policy needs of a connector's configuration."""
+        """Take the policy's settings from a connector's configuration."""
 
     @abstractmethod
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Return what ``topic`` of the source cluster is called on the target."""
+        """Return the name of a source topic on the target."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
@@ -30,10 +30,10 @@ class ReplicationPolicy(ABC):
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """Return what a remote topic is called on the cluster that it comes from; None: it is not a remote one."""
+        """Return the name of a remote topic on the cluster that it comes from; None: it is not a remote one."""
 
     def original_topic(self, topic: str) -> str:
-        """Return what the topic is called where it was first written, any number of hops away."""
+        """Return the topic's name on the cluster where it was first written, any number of hops away."""
         while (upstream := self.upstream_topic(topic)) not in (None, topic):
             assert upstream is not None
             topic = upstream

@@ -92,7 +92,7 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a group of the source has come, and what that is at the target."""
+    """A group's offset at the source, and its equivalent at the target."""
 
     group: str
     partition: TopicPartition  # at the target

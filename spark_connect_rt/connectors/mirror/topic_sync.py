@@ -67,7 +67,7 @@ def settings_of_new(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilt
 
 
 def settings_to_sync(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilter) -> dict[str, str | None]:
-    """Return what is set at a remote topic that exists; None: the target's own default holds again."""
+    """Return the settings to write to an existing remote topic; None: the target's own default applies again."""
     return {
         setting.name: None
         if setting.is_default and not wanted.should_replicate_source_default(setting.name)

@@ -1,7 +1,7 @@
 """One pass over resources of dlt: the source made by its name, its items one after another, its state.
 
-The only module that imports dlt, whose inner parts it needs: a pass is what ``Pipeline.extract`` does without files,
-packages and a destination. Must not: keep state between passes, write any.
+The only module that imports dlt, whose inner parts it needs: a pass does the work of ``Pipeline.extract`` without
+files, packages and a destination. Must not: keep state between passes, write any.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _understood(reference: str) -> Iterator[None]:
-    """Raise ConnectError for what is wrong with a source's configuration: no second try helps."""
+    """Raise ConnectError for an invalid configuration of a source: a second try does not help."""
     try:
         yield
     except (ConfigurationException, ResourcesNotFoundError, InvalidResourceDataType) as error:
@@ -127,9 +127,9 @@ def check_reference(reference: str) -> None:
 
 
 def _factory(reference: str) -> Any:
-    """Return what ``module:name`` or a name of dlt's own sources stands for. Raises ConnectError.
+    """Return the source for ``module:name``, or for the name of a source in dlt itself. Raises ConnectError.
 
-    Only what dlt's decorators made is taken: a configuration must not call any function it likes.
+    Only objects of dlt's decorators are accepted: a configuration must not call arbitrary functions.
     """
     module, colon, name = reference.rpartition(":" if ":" in reference else ".")
     try:

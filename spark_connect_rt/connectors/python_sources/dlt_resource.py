@@ -25,7 +25,7 @@ from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
 
 DELETED = "_deleted"
-"""The column that says of a row that it is gone: a record without a value."""
+"""The column that marks a deleted row: a record without a value."""
 Place = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
@@ -161,7 +161,7 @@ def checked(connector: type[SourceConnector], config: Mapping[str, str]) -> None
 def items_until_none_left(
     connector: type[SourceConnector], config: Mapping[str, str], state: State, tasks_max: int
 ) -> Iterator[Item]:
-    """Yield items; the state is already behind what is yielded. Raises what the connector and its tasks do."""
+    """Yield items; the state already includes each yielded item. Raises errors of the connector and its tasks."""
     offsets: State = state.setdefault(OFFSETS, {})
     made = connector()
     made.context = _ConnectorContext()
@@ -227,7 +227,7 @@ class _TaskContext:
         self._offsets = offsets
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Return what dlt's state holds."""
+        """Return the offsets in dlt's state."""
         return [self._offsets.get(_text(partition)) for partition in partitions]
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:

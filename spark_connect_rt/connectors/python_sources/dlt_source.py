@@ -106,7 +106,7 @@ def _passes() -> Any:
 
 
 def settings_tree(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return what dlt.config.* gives dlt, by section. dlt sends its makers nothing unless a setting asks for it."""
+    """Return dlt's settings from dlt.config.*, by section. dlt sends no telemetry unless a setting asks for it."""
     tree: dict[str, Any] = {"runtime": {"dlthub_telemetry": "false"}}
     for name, value in sorted(config.items()):
         if name.startswith(CONFIG_PREFIX):
@@ -121,7 +121,7 @@ def settings_tree(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def source_name(reference: str) -> str:
-    """Return what offsets call a source: the last part of its reference."""
+    """Return a source's name in offsets: the last part of its reference."""
     return reference.rpartition(":")[2].rpartition(".")[2]
 
 
@@ -134,7 +134,7 @@ def _arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 class DltSourceConnector(SourceConnector):
     """Reads from any source or resource of the Python library dlt.
 
-    Reads resources of one dlt source; those that do not feed each other are dealt to tasks.
+    Reads resources of one dlt source. Resources that do not depend on each other are divided among tasks.
     """
 
     def config_def(self) -> ConfigDef:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 STATE, ENDED_MS = "state", "ended_ms"
 AUTO, PASS, PAGE = "auto", "pass", "page"
-_LOOK_S = 0.1  # longest time in which rows are gathered before they are handed on
+_LOOK_S = 0.1  # longest time in which rows are gathered before they are returned
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class UnitSettings:
     offsets: str
     schemaless: bool
     in_transactions: bool = False
-    """A pass is a transaction: one that failed behind its first records must not be read again in the same."""
+    """A pass is a transaction: one that failed after its first records must not be read again in the same."""
 
 
 class DltUnit:
@@ -169,7 +169,7 @@ class DltUnit:
             self._offset = self._place(self._pass.state, ended)
             if self._held:
                 self._held[-1] = with_offset(self._held[-1], self._offset)
-        kept = 0 if ended else 1  # the last of a pass says where the next one begins
+        kept = 0 if ended else 1  # the last of a pass has the offset at which the next one begins
         gone, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
         self._ready.extend(gone)
 

@@ -78,7 +78,7 @@ def lakeflow_class(reference: str) -> type[Any]:
 
 
 class Options(dict[str, str]):
-    """Options as Spark gives them, in any case, and a dict, as connectors declare what they take: names are lower."""
+    """Options as Spark gives them, in any case, and as a dict for connectors: names are in lower case."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         """Take them; of names that differ by their case the last one counts."""
@@ -118,7 +118,7 @@ def _after(config: Mapping[str, str], prefix: str) -> dict[str, str]:
 class LakeflowSourceConnector(SourceConnector):
     """Reads tables with an unmodified community connector for Databricks Lakeflow.
 
-    Reads tables of one Lakeflow connector; they are dealt to tasks.
+    Reads tables of one Lakeflow connector, which are divided among tasks.
     """
 
     def config_def(self) -> ConfigDef:

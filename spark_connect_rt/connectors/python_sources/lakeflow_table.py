@@ -180,7 +180,7 @@ SNAPSHOT, WITH_DELETES = "snapshot", "cdc_with_deletes"
 KINDS = (SNAPSHOT, "cdc", WITH_DELETES, "append")
 _LINES = "lakeflow"
 Read = Callable[[Any], tuple[Iterator[Row], Any]]
-"""Offset before -> rows, offset behind them."""
+"""Offset before -> rows, offset after them."""
 
 
 def partition_of(name: str, table: str, flow: str) -> dict[str, str]:
@@ -328,7 +328,7 @@ class LakeflowTable:
         pieces_of: Callable[[Sequence[Row]], list[Piece]],
         behind: Mapping[str, Any] | None,
     ) -> Iterator[list[Piece]]:
-        """Yield rows as pieces; ``behind`` is the place behind them, None: that a snapshot ended now."""
+        """Yield rows as pieces; ``behind`` is the offset after them, None: a snapshot ended now."""
         rows = iter(rows)
         chunk = list(islice(rows, self._settings.most_rows))
         while True:

@@ -125,7 +125,7 @@ def fitted(name: str, column: pa.Array, kind: pa.DataType, values: Sequence[Any]
 
 
 def _pruned(column: pa.Array) -> pa.Array | None:
-    """Return a column without what had no value in any row, for that has no type yet; None: all of it."""
+    """Return a column without the fields that are null in every row, for they have no type yet; None: all of it."""
     kind = typed_part(column.type)
     return None if kind is None else column if kind == column.type else column.cast(kind)
 

@@ -84,9 +84,11 @@ def module_of_extra(name: str, extra: str, user: str) -> Any:
 
 
 def named(module: str, name: str) -> Any:
-    """Return what a module calls ``name``: an import runs code, so the worker's rule for named classes counts.
+    """Return the object that a module calls ``name``.
 
-    What lies in ``plugin.path`` is named as ``connectrt_plugins.<folder>.<module>``, and allowed as dlt's own sources.
+    An import runs code, so the worker's rule for named classes applies.
+
+    Modules in ``plugin.path`` are named as ``connectrt_plugins.<folder>.<module>``, and allowed as dlt's own sources.
     Raises ImportError, AttributeError, ValueError: an empty name.
     """
     if not f"{module}.".startswith(_ALWAYS) and not may_import(f"{module}:{name}", module):

@@ -1,4 +1,4 @@
-"""Pages of one table -> what a source task returns: batches of columns, their keys, deletions as tombstones. Pure."""
+"""Pages of one table -> batches of columns for a source task, their keys, deletions as tombstones. Pure."""
 
 from __future__ import annotations
 

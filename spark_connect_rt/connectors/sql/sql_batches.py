@@ -97,7 +97,7 @@ def _rows_of_keys(gone: SinkBatch, reader: RowReader) -> ShapeColumns | None:
 
 
 def _places_of(run: TableRows) -> pa.Array:
-    """Return where the rows of a run are; that is behind their keys."""
+    """Return the columns of a run's rows, keys first."""
     return pa.array([row[-1] for row in run.rows], pa.int64())
 
 

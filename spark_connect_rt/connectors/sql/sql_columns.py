@@ -33,7 +33,7 @@ Given = tuple[Schema, pa.DataType, SqlType | None]
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """One column: its field, its form in Arrow, and what the database casts it to first (None: nothing)."""
+    """One column: its field, its form in Arrow, and the type to which the database casts it first (None: no cast)."""
 
     name: str
     schema: Schema
@@ -139,9 +139,9 @@ _MOMENTS = (_DAYS[0] * _DAY_US, (_DAYS[1] + 1) * _DAY_US - 1)
 
 
 def arrow_column(column: SourceColumn, values: pa.Array, zone: ZoneInfo) -> pa.Array:
-    """Return what an ADBC driver gave in the column's form.
+    """Return an ADBC driver's column in the column's form.
 
-    Raises pa.ArrowException: some value does not fit; DataError: a date or time is outside of what Python has.
+    Raises pa.ArrowException: some value does not fit. Raises DataError: a date or time is outside of Python's range.
     """
     _check_times(column, values)
     if column.arrow == UTC_TIME:
@@ -291,7 +291,7 @@ _CONVERSIONS: dict[int, Callable[[Any, ZoneInfo], Any]] = {
 
 
 def columns_by_values(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[SourceColumn, ...]:
-    """Return columns of a query whose driver names no types, from what its first rows hold; text where all are null."""
+    """Return columns of a query whose driver names no types, inferred from its first rows; text where all are null."""
     found = []
     for index, name in enumerate(names):
         value = next((row[index] for row in rows if row[index] is not None), None)

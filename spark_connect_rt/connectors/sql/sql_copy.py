@@ -52,7 +52,7 @@ class CopiedTable:
 
 
 def copied_table(rows: Iterable[Sequence[Any]]) -> CopiedTable | None:
-    """Return what the rows of COPIED_COLUMNS say; None: statements have to write that table."""
+    """Return the facts in the rows of COPIED_COLUMNS; None: statements have to write that table."""
     found = [tuple(row) for row in rows]
     if not found:
         return None

@@ -74,7 +74,7 @@ class SqlDatabase:
         driver: Any = self.engine.dialect.dbapi
         try:
             yield
-        except driver.Error as error:  # of what does not go through SQLAlchemy, such as COPY
+        except driver.Error as error:  # of calls that bypass SQLAlchemy, such as COPY
             wrapped = sa.exc.DBAPIError.instance(None, None, error, driver.Error, dialect=self.engine.dialect)
             self._give_up(wrapped)
             raise self.explanation(wrapped, what) from error
@@ -85,7 +85,7 @@ class SqlDatabase:
             self._give_up(error)
             raise DataError(f"database {self.name()} {what}: {error}") from error
         except Exception as error:
-            self._give_up(error)  # else what was done so far would be committed with what comes next
+            self._give_up(error)  # otherwise the next commit would include the work so far
             raise
 
     def _give_up(self, error: Exception) -> None:

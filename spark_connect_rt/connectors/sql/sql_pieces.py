@@ -34,7 +34,7 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowsPiece:
-    """Rows in the plan's columns, and what of them counts for the progress, that of refused rows too."""
+    """Rows in the plan's columns, and the values that count for the progress, those of rejected rows too."""
 
     rows: pa.RecordBatch
     marks: pa.RecordBatch
@@ -57,7 +57,7 @@ def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> RowsPiece:
 
 
 def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> RowsPiece:
-    """Return what an ADBC driver gave as a piece."""
+    """Return an ADBC driver's batch as a piece."""
 
     def to_column(column: SourceColumn, values: pa.Array) -> pa.Array:
         try:
@@ -122,7 +122,7 @@ def _refused(at: int, error: DataError, given: Sequence[Any], whole: pa.RecordBa
 
 
 def _shown(value: Any) -> Any:
-    """Return a value for the dead letter; of Arrow, one that Python has no form for is what the driver sent."""
+    """Return a value for the dead letter; a value of Arrow that Python cannot represent is the driver's."""
     if not isinstance(value, pa.Scalar):
         return value
     try:

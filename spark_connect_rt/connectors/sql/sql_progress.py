@@ -1,7 +1,7 @@
 """How far a table is read: source partitions and offsets in the JDBC source's form, so that they move over. Pure.
 
-Partition ``{"protocol": "1", "table": "schema.table"}``, of a query ``{"query": "query"}``; offset
-``{"incrementing": n, "timestamp": ms, "timestamp_nanos": nanoseconds within the second}``, only what the mode has.
+Partition ``{"protocol": "1", "table": "schema.table"}``, of a query ``{"query": "query"}``; offset ``{"incrementing":
+n, "timestamp": ms, "timestamp_nanos": nanoseconds within the second}``, only the fields that the mode has.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def check_offsets(offsets: Sequence[SourceOffset]) -> None:
 def completed_moment(moments: Sequence[dt.datetime], following: dt.datetime | None, before: dt.datetime | None) -> Any:
     """Return the last time of which every row was read, with rows in order of time.
 
-    Rows of one time may come in two pieces, and an offset says only the time: it must not pass rows still to come.
+    Rows of one time may come in two pieces, and an offset holds only the time: it must not pass rows still to come.
 
     Args:
         moments: of the piece's rows, never empty.
-        following: of the row behind the piece; None: there is none.
-        before: what was complete before the piece.
+        following: of the row after the piece; None: there is none.
+        before: the last complete time before the piece.
     """
     last = moments[-1]
     if following is None or following > last:

@@ -35,7 +35,7 @@ class ReadPlan:
 
 
 def select_rows(plan: ReadPlan, progress: SqlProgress, end: dt.datetime | None) -> sa.Select[Any]:
-    """Return the SELECT of everything behind ``progress``, in order; with timestamps before ``end``."""
+    """Return the SELECT of all rows after ``progress``, in order; with timestamps before ``end``."""
     source = _source(plan)
     chosen: list[Any] = [_chosen(source.c[column.name], column) for column in plan.columns]
     moment = _moment(plan, source) if plan.timestamps else None

@@ -63,7 +63,7 @@ class PiecesAhead:
         return self
 
     def __next__(self) -> Any:
-        """Return the next piece, waited for. Raises what reading it raised, StopIteration."""
+        """Wait for the next piece and return it. Raises the error of reading it, or StopIteration."""
         with self._changed:
             self._changed.wait_for(lambda: self._read or self._ended)
             if self._read:
@@ -75,7 +75,7 @@ class PiecesAhead:
         raise StopIteration
 
     def close(self) -> None:
-        """Give up what was not taken, and wait until the database's connection is closed, a few seconds at most."""
+        """Drop the pieces not taken, and wait until the database's connection is closed, a few seconds at most."""
         with self._changed:
             self._closed = self._ended = True
             self._read.clear()
@@ -212,7 +212,7 @@ class PieceReader:
         schema: Schema,
         errant: Errant,
     ) -> None:
-        """Take what to read, where it goes and what refused rows are reported to."""
+        """Take the plan, the pieces, their topic, and the receiver of reports about rejected rows."""
         self._plan = plan
         self._pieces = pieces
         self._next: RowsPiece | None = None
@@ -265,7 +265,7 @@ class PieceReader:
         return None if self._next is None else _moment(self._next.marks, 0) if self._next.marks.num_rows else _ANY
 
     def close(self) -> None:
-        """Give up what was not taken."""
+        """Drop the pieces not taken."""
         close = getattr(self._pieces, "close", None)
         if close is not None:
             close()

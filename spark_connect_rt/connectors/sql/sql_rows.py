@@ -1,4 +1,4 @@
-"""Records -> rows: which columns a record fills, which are its key, and what is left of many with one key. Pure."""
+"""Records -> rows: which columns a record fills, which are its key, and the rest of many with one key. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TableRows:
 
 
 class RowReader:
-    """Makes rows as ``pk.mode``, ``pk.fields``, ``fields.whitelist`` say. Plans are kept by the schemas' identity."""
+    """Makes rows by ``pk.mode``, ``pk.fields``, ``fields.whitelist``. Plans are kept by the schemas' identity."""
 
     def __init__(self, mode: str, fields: Sequence[str], whitelist: Sequence[str], deletes: bool) -> None:
         """Take the settings of the sink that determine a row's columns."""
@@ -122,7 +122,7 @@ def _members(schema: Schema | None, value: Any, side: str) -> tuple[tuple[str, .
 
 def _getter(schema: Schema | None, names: Sequence[str], side: str) -> Callable[[SinkRecord], Row]:
     part = attrgetter(side)
-    if schema is None:  # every name is in the map: its names are part of what plans are kept by
+    if schema is None:  # every name is in the map: its names are part of a plan's key
         take = itemgetter(*names) if len(names) > 1 else lambda given: tuple(given[name] for name in names)
         return lambda record: take(part(record))
     places = {member.name: member.index for member in schema.fields}

@@ -67,7 +67,7 @@ class SqlSinkConnector(SinkConnector):
         return problems_of(config, CONFIG, check)
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
-        """Log in, and look for the tables unless they may be made."""
+        """Log in, and find the tables unless they may be created."""
         renamed = bool(config.get("transforms", "").strip())
         return (lambda: sink_findings(CONFIG.parse(config), config.get("topics", ""), renamed),)
 
@@ -149,7 +149,7 @@ class SqlSinkTask(SinkTask):
         return True
 
     def largest_put(self) -> int:
-        """Return ten times what is read at once: each call is a transaction that has to reach the database's disk."""
+        """Return ten times the size of a read: each call is a transaction that has to reach the database's disk."""
         return LARGEST_PUT
 
     def takes_absent_values(self) -> bool:
@@ -165,7 +165,10 @@ class SqlSinkTask(SinkTask):
         return False
 
     def _patiently(self, write: Callable[[], Written]) -> Written:
-        """Return what ``write`` does; after a passing fault raise RetriableError, ``max.retries`` times in a row."""
+        """Return the result of ``write``.
+
+        After a temporary fault raise RetriableError, ``max.retries`` times in a row.
+        """
         if self._clock_ms() < self._retry_at_ms:
             raise RetriableError("waiting for retry.backoff.ms")
         try:

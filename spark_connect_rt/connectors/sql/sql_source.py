@@ -1,7 +1,7 @@
 """Tables or a query of a SQL database as records: bulk, incrementing, timestamp, timestamp+incrementing.
 
-Settings and offsets carry the names that the JDBC source's have, so configurations and offsets move over. A piece of a
-table is one batch in Arrow columns; its offset is where reading resumes behind its last row.
+Settings and offsets carry the JDBC source's names, so configurations and offsets move over. A piece of a table is one
+batch in Arrow columns; its offset is where reading resumes after its last row.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 class SqlSourceConnector(SourceConnector):
     """Reads tables or a query of a SQL database, and new or changed rows as they appear.
 
-    Deals the tables to tasks, and again when there are others; a query is one task's.
+    Divides the tables among tasks, and again when the list changes; a query is one task's.
     """
 
     _watch: TableWatch | None = None
@@ -99,7 +99,7 @@ class SqlSourceConnector(SourceConnector):
             database.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the tables there are now. Raises RetriableError, ConnectError: they cannot be listed."""
+        """Divide the present tables among tasks. Raises RetriableError, ConnectError: they cannot be listed."""
         if self._watch is None:
             return [{**self.config, QUERY_TASK: "true"}]
         found, name = self._found(), SqlDatabase(self._values).url.database
@@ -131,7 +131,7 @@ class SqlSourceConnector(SourceConnector):
         return (lambda: source_findings(CONFIG.parse(config)),)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Rows that a number identifies are; a time alone, or nothing, does not say which row was the last."""
+        """Return SUPPORTED if a number identifies rows. A time alone, or nothing, does not identify the last row."""
         exact = config.get("mode", "").strip() in (INCREMENTING, BOTH)
         return ExactlyOnceSupport.SUPPORTED if exact else ExactlyOnceSupport.UNSUPPORTED
 
@@ -156,7 +156,7 @@ class _Table:
 
 
 class SqlSourceTask(SourceTask):
-    """Looks at its tables in turn, each again ``poll.interval.ms`` after its last row was read."""
+    """Polls its tables in turn, each again ``poll.interval.ms`` after its last row was read."""
 
     def __init__(self, clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)) -> None:
         """Take the clock that waits are measured by."""
@@ -213,7 +213,7 @@ class SqlSourceTask(SourceTask):
         return None
 
     def _wait_after(self, error: RetriableError, now_ms: int) -> NoReturn:
-        """Raise what is to be reported of a failure. Raises ExternalError after the last of ``connection.attempts``."""
+        """Raise the error to report for a failure. Raises ExternalError after the last of ``connection.attempts``."""
         self._failures += 1
         attempts: int = self._values["connection.attempts"]
         if attempts != NO_LIMIT and self._failures >= attempts:

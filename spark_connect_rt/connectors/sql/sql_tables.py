@@ -155,7 +155,7 @@ def _is_named(table: TableId, name: str, database: str | None) -> bool:
 
 
 def chosen_tables(tables: Sequence[TableId], values: dict[str, Any], database: str | None) -> list[TableId]:
-    """Return what the four lists leave of the tables. Pure."""
+    """Return the tables that the four lists select. Pure."""
 
     def named(table: TableId, names: Sequence[str]) -> bool:
         return any(_is_named(table, name, database) for name in names)

@@ -81,7 +81,7 @@ class Target:
 
 
 class Targets:
-    """The tables of one task, looked at once and after a change. One thread."""
+    """The tables of one task, inspected once and after a change. One thread."""
 
     def __init__(self, database: SqlDatabase, creates: bool, evolves: bool) -> None:
         """Take the database, ``auto.create`` and ``auto.evolve``."""
@@ -176,7 +176,7 @@ class Targets:
 
 
 def _columns(shape: RowShape, names: Any) -> list[sa.Column[Any]]:
-    """Return columns as a shape's schemas say. Raises DataError: some field has no schema."""
+    """Return columns with the types of a shape's schemas. Raises DataError: some field has no schema."""
     schemas = dict(zip(shape.columns, shape.schemas, strict=True))
     made = []
     for name in names:

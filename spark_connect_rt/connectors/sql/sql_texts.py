@@ -68,7 +68,7 @@ _OF_ARROW = (
 
 
 def family_of(kind: SqlType) -> Family:
-    """Return what values a type is for; of a domain, its base type's."""
+    """Return the kind of values that a type accepts; of a domain, its base type's."""
     if isinstance(kind, postgresql.DOMAIN):
         return family_of(kind.data_type)
     return next((family for kinds, family in _FAMILIES if isinstance(kind, kinds)), Family.TEXT_ONLY)
@@ -77,7 +77,7 @@ def family_of(kind: SqlType) -> Family:
 def text_column(values: pa.Array | Sequence[Any], kind: SqlType) -> pa.Array:
     """Return a column of numbers, booleans or text whose text form (Arrow's cast to string) the database reads.
 
-    Raises DataError: a value is of a kind that the column's type is not for, or has no text form.
+    Raises DataError: a value's kind does not fit the column's type, or it has no text form.
     """
     if isinstance(values, pa.Array) and pa.types.is_null(values.type):
         return values

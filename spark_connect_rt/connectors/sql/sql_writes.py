@@ -136,7 +136,7 @@ class Writer:
         driver: Any = self._database.engine.dialect.dbapi
         try:
             self._copy_into(words.copy(direct=True), data)
-        except driver.Error:  # if it was not a key, the long way fails as well and says so
+        except driver.Error:  # if it was not a key, the way through the temporary table fails as well and reports it
             self._execute_all(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
             tries.failed()
             return False
@@ -157,7 +157,7 @@ class Writer:
 
 
 def _named(target: Target, name: str, convert: Convert | None) -> Convert | None:
-    """Return a conversion that names table and column of what it refuses."""
+    """Return a conversion whose errors name table and column."""
     if convert is None:
         return None
 

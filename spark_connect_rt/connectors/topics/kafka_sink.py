@@ -44,7 +44,7 @@ class KafkaSinkConnector(SinkConnector):
 
 
 class KafkaSinkTask(SinkTask):
-    """One producer; offsets are committed behind its flush."""
+    """Writes with one producer; offsets are committed after its flush."""
 
     def start(self, config: Mapping[str, str]) -> None:
         """Make the producer. Raises BadConfigError."""

@@ -77,7 +77,7 @@ class KafkaSourceConnector(RangeSourceConnector):
         return found
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Find the partitions, then look for new ones now and then. Raises ConnectError: no broker answers."""
+        """Find the partitions, then search for new ones periodically. Raises ConnectError: no broker answers."""
         super().start(config)
         self._values = settings.SOURCE.parse(config)
         self._partitions = self._look()
@@ -110,7 +110,7 @@ class KafkaSourceConnector(RangeSourceConnector):
             self._admin.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the partitions one by one; no task without any."""
+        """Divide the partitions among tasks one by one; no task is without any."""
         shares = [self._partitions[first::max_tasks] for first in range(min(max_tasks, len(self._partitions)))]
         return [{**self.config, PARTITIONS: ",".join(map(str, share))} for share in shares]
 

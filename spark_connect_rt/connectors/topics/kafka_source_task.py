@@ -29,7 +29,7 @@ class KafkaSourceTask(SourceTask):
     """Reads its partitions without a group, or ranges of them; offsets are Connect's."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
+        """Resume after the stored offsets; a partition without one begins as auto.offset.reset requires."""
         self._values = settings.SOURCE.parse(config)
         properties = {**DEFAULTS, **settings.client_properties(config, "source", "consumer")}
         self._ends: dict[TopicPartition, int] = {}  # of ranges that are being read
@@ -71,7 +71,7 @@ class KafkaSourceTask(SourceTask):
         )
 
     def poll(self) -> Sequence[SourceBatch] | None:
-        """Return what is there, a batch of columns for each partition."""
+        """Return the available records, a batch of columns for each partition."""
         if not self._partitions:
             return []
         polled = self._poll(self._values["poll.max.records"], POLL_MS)
@@ -92,7 +92,7 @@ class KafkaSourceTask(SourceTask):
     def _within(
         self, found: Iterable[tuple[TopicPartition, pa.RecordBatch]]
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Yield the rows that lie before the ends."""
+        """Yield the rows before the ends."""
         import pyarrow.compute as pc  # not where the connector plans
 
         for partition, rows in found:

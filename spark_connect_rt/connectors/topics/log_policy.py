@@ -17,7 +17,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 
 TOPIC_ID = "topicId"
-"""The field of a source offset that says which topic it belongs to. Java reads the field ``offset`` and no other."""
+"""The field of a source offset with the id of its topic. Java reads the field ``offset`` and no other."""
 GROUP = "topic-reader"
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class LogPolicy:
         return LogWatch(known, self.decide)
 
     def decide(self, move: LogMove) -> None:
-        """Count a move and let it pass. Raises ConnectError: the configuration says that the task fails."""
+        """Count a move and let it pass. Raises ConnectError: the configuration requires that the task fails."""
         setting = ON_RECREATED if move.recreated else ON_GAP
         if fails(self._values, recreated=move.recreated):
             raise ConnectError(
@@ -66,5 +66,5 @@ def is_of_another(offset: Mapping[str, Any], topic_id: str | None) -> bool:
 
 
 def offset_of(last: int, topic_id: str | None) -> dict[str, Any]:
-    """Return the source offset of a partition whose last record that is safe is ``last``."""
+    """Return the source offset of a partition whose last safe record is ``last``."""
     return {"offset": last} if topic_id is None else {"offset": last, TOPIC_ID: topic_id}
