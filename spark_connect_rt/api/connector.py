@@ -98,8 +98,7 @@ class Connector(ABC):
             config: the whole configuration, ``${provider:...}`` resolved; it is valid.
 
         The worker calls each check once, on a separate thread with a time limit of some seconds. A check changes
-        nothing.
-        An error that it raises becomes a problem in the answer.
+        nothing. An error that it raises becomes a problem in the answer.
         """
         return ()
 

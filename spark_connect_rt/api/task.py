@@ -284,8 +284,7 @@ class SinkTask(Task):
         A task that returns False gets columns less and less often, down to one batch in 65.
         The engine calls this method if the class overrides it. ``put`` remains necessary: for records without a column
         form (headers, a converter or transformation that needs rows), and to find the bad records when ``put_batch``
-        raised.
-        True means the same as a return of ``put``. Raises as ``put``.
+        raised. True means the same as a return of ``put``. Raises as ``put``.
         """
         return False
 
@@ -300,8 +299,8 @@ class SinkTask(Task):
         """Return how many records of a partition a call may get at most while the task is slower than Kafka.
 
         None (the default): as many as one read returns, 5,000. Return more where each call is expensive, such as a
-        transaction.
-        Waiting records are then put together, up to 8 MiB. The user's ``max.poll.records`` takes precedence.
+        transaction. Waiting records are then put together, up to 8 MiB. The user's ``max.poll.records`` takes
+        precedence.
         """
         return None
 
@@ -318,9 +317,8 @@ class SinkTask(Task):
         No other reader may see it, and nothing may remain.
 
         For previews (``POST /admin/preview`` with ``put``). The task is started and opened as usual and gets nothing
-        else.
-        A record that ``put`` would reject must fail here in the same way. Raises as ``put``. Raises NotImplementedError
-        (the default): this sink cannot roll back its writes.
+        else. A record that ``put`` would reject must fail here in the same way. Raises as ``put``. Raises
+        NotImplementedError (the default): this sink cannot roll back its writes.
         """
         raise NotImplementedError
 

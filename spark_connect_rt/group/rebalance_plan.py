@@ -1,8 +1,8 @@
 """From an assignment to the work that this worker holds, and from the configuration to the work it wants to run.
 
 Owns: adopting eager and incremental assignments, the rule that work starts only on the very config offset the leader
-assigned from, which changes need a rebalance.
-Java ``WorkerCoordinator.onJoinComplete``, ``DistributedHerder.handleRebalanceCompleted``.
+assigned from, which changes need a rebalance. Java ``WorkerCoordinator.onJoinComplete``,
+``DistributedHerder.handleRebalanceCompleted``.
 """
 
 from __future__ import annotations
@@ -196,11 +196,10 @@ def sync_backoff_ms(attempt: int, incremental: bool, max_delay_ms: int, unsync_b
 # When a change of the configuration leads to a rebalance: at once, or together with other changes.
 #
 # Pure. During a rebalance no request is served and nothing starts, and a rebalance covers everything that is
-# configured.
-# A script that creates one connector after another would wait for one rebalance each time. The first few changes are
-# assigned at once. If changes are that frequent, later ones are collected and assigned together. The longer such a run
-# lasts, the more are collected. Every worker goes by the same times after the same records, so members of a group
-# rejoin at the same moment. Java rejoins for each change.
+# configured. A script that creates one connector after another would wait for one rebalance each time. The first few
+# changes are assigned at once. If changes are that frequent, later ones are collected and assigned together. The longer
+# such a run lasts, the more are collected. Every worker goes by the same times after the same records, so members of a
+# group rejoin at the same moment. Java rejoins for each change.
 
 
 AT_ONCE, WITHIN_MS = 4, 3_000  # a connector's creation and its task set are two

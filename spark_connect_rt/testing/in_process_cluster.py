@@ -1,8 +1,7 @@
 """A whole worker group in one process: real herders and stores over in-memory topics, group and engine.
 
 Owns the wiring and a patient ``until``. For connector authors and for tests of the runtime: no broker, no Spark, no
-HTTP.
-A worker can be stopped, or killed so that the others notice only by its missing heartbeats.
+HTTP. A worker can be stopped, or killed so that the others notice only by its missing heartbeats.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One state for a connector and its tasks together. Pure.
 
 Java's REST API reports RUNNING for a connector whose tasks have all failed, because it means the connector's own
-instance.
-Operators scan a list of connectors for failures, so the management API adds this state to Java's.
+instance. Operators scan a list of connectors for failures, so the management API adds this state to Java's.
 """
 
 from __future__ import annotations

@@ -103,9 +103,8 @@ EMPTY = ClusterConfigState()
 #
 # A commit record is overtaken if one of its records was written again later. A worker that reads the topic after
 # compaction finds only the later record, after the commit. It takes the task set for a deleted connector's or for an
-# incomplete one.
-# So two workers may know different tasks at the same offset. The worker that runs the connector writes its task set
-# again (publishing).
+# incomplete one. So two workers may know different tasks at the same offset. The worker that runs the connector writes
+# its task set again (publishing).
 
 
 @dataclass(frozen=True, slots=True)

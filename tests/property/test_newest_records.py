@@ -1,8 +1,7 @@
 """An internal topic that others write to and that grows: readers agree, and the newest record of a key counts.
 
 One key, several partitions. Our log writes, another client writes anywhere, partitions are added, and readers start
-again.
-They read the partitions in any order, from the topic or from a snapshot, and always hold the last written value.
+again. They read the partitions in any order, from the topic or from a snapshot, and always hold the last written value.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 ``python -m`` this module with a requirement makes its environment beforehand and prints its path. Owns one folder for
 each (interpreter, requirement) below the cache folder. It is made under a lock between processes and marked when it is
-complete.
-One whose build failed or was killed is made again.
+complete. One whose build failed or was killed is made again.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Owns the order of a run (discover if the catalog is old, read, wait), the consequences of a failed run, and when a
 program counts as hung. One thread; the program's own threads are the child's. The output of a run before its failure is
-returned.
-The next run begins at the last state and reads everything after it again: at-least-once.
+returned. The next run begins at the last state and reads everything after it again: at-least-once.
 """
 
 from __future__ import annotations
@@ -90,8 +89,7 @@ class ProgramSourceTask(SourceTask):
 
         A transaction ends after a state only if each record in it is covered by a state of the same stream. Other
         records would be committed and read again. The output of a failed run after its last state is read again, so it
-        is dropped.
-        A successful run may have sent no state at all; then all of its output counts.
+        is dropped. A successful run may have sent no state at all; then all of its output counts.
 
         Raises ExternalError: a run failed, and one end of the transaction would drop or commit too much.
         """

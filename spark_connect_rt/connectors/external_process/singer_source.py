@@ -32,8 +32,7 @@ from spark_connect_rt.errors import ConnectError, DataError
 # Singer's catalog, its state and its batches, as trees. Pure, but for the files of a batch.
 #
 # A tap has one state for all of its streams. It is stored by stream (``bookmarks``), so that streams may move between
-# tasks.
-# Other parts of the state are stored with each of the task's streams.
+# tasks. Other parts of the state are stored with each of the task's streams.
 
 
 _BOOKMARKS, _CURRENT = "bookmarks", "currently_syncing"

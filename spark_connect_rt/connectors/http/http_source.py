@@ -253,9 +253,8 @@ class HttpSourceTask(SourceTask):
         """Return the records that the previous page has got since it was read, with page numbers.
 
         A growing list fills its last page before it gets further ones, so the new records are on no page that is still
-        to come.
-        The previous page is read again if it may not have been full. That is so if it was shorter than another page, or
-        if it was read before a restart. ``count``: records of this page.
+        to come. The previous page is read again if it may not have been full. That is so if it was shorter than another
+        page, or if it was read before a restart. ``count``: records of this page.
         """
         self._longest = max(self._longest, count)
         if self._kind != NUMBER or standing.next is None or not count:

@@ -193,8 +193,7 @@ class TransformationChain:
     """Every step of a connector, in order.
 
     If some of them take many records at once (``parts``), ``prepare`` applies them, and ``apply`` returns the prepared
-    result.
-    A record that was not prepared, or is applied a second time, goes through the steps alone.
+    result. A record that was not prepared, or is applied a second time, goes through the steps alone.
     """
 
     steps: Sequence[Step] = ()
