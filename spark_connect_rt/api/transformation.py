@@ -40,18 +40,21 @@ class Together(Protocol):
 
 
 class Transformation(ABC):
-    """Made without arguments, configured once. A changed record is a new one: ``dataclasses.replace``."""
-
-    takes_headers: ClassVar[bool] = False
     """One step of a chain (Java ``Transformation``): it changes a record or drops it.
 
     The worker creates it without arguments and configures it once. Return a changed copy: ``dataclasses.replace``.
     """
 
-    def together(self) -> Callable[[Sequence[Any]], Together] | None:
-        """Whether ``apply_batch`` also accepts batches with headers (``headers``, ``more_headers``).
+    takes_headers: ClassVar[bool] = False
+    """Whether ``apply_batch`` also accepts batches with headers (``headers``, ``more_headers``).
 
-        If not, they go by rows.
+    If not, they go by rows.
+    """
+
+    def together(self) -> Callable[[Sequence[Any]], Together] | None:
+        """Return a function that joins neighbouring steps which return the same function, or None.
+
+        Joined steps get many records at once. ``apply`` is called only for a record that comes alone.
         """
         return None
 

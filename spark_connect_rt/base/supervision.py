@@ -132,23 +132,16 @@ def watched(
 
 
 class Repeated:
-    """Take the work and its schedule.
-
-    Args:
-        name: of the thread.
-        work: one round; it may block, and may raise.
-        wait_s: seconds until the next round.
-        failed: the meaning of a failed round, for the log.
-    """
+    """A piece of work that one thread repeats. An error of the work is logged, and the next round follows."""
 
     def __init__(self, name: str, work: Callable[[], object], wait_s: Callable[[], float], failed: str) -> None:
-        """Take the work and what to do about it.
+        """Take the work and its schedule.
 
         Args:
             name: of the thread.
             work: one round; it may block, and may raise.
             wait_s: seconds until the next round.
-            failed: what a round that raised means, for the log.
+            failed: the meaning of a failed round, for the log.
         """
         self._name = name
         self._work = work
