@@ -32,7 +32,7 @@ def public_name(cls: type[object]) -> str:
 
 
 def versioned(name: str, version: str | None) -> str:
-    """Return the name under which plug-ins are looked up, with what ``*.plugin.version`` asks for (KIP-891)."""
+    """Return the name under which plug-ins are looked up, with the version of ``*.plugin.version`` (KIP-891)."""
     return f"{name}{VERSION_MARK}{version.strip()}" if version and version.strip() else name
 
 

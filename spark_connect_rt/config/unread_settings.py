@@ -33,7 +33,7 @@ class UnreadSetting:
     nearest: str = ""
 
     def sentence(self) -> str:
-        """Return what a person reads."""
+        """Return the warning for a person."""
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
         return f"{self.name} has no effect: {self.why}.{hint}"
 

@@ -98,9 +98,9 @@ def add(
 
 # Work whose worker vanished: wait for it (scheduled rebalance), then place it elsewhere.
 #
-# Owns the delay (KIP-415; Java ``IncrementalCooperativeAssignor.handleLostAssignments``): lost work stays where
-# it was for up to ``scheduled.rebalance.max.delay.ms``, so that a worker that restarts gets it back. Time is an
-# argument; the memory is replaced, never changed.
+# Owns the delay (KIP-415; Java ``IncrementalCooperativeAssignor.handleLostAssignments``): lost work stays unassigned
+# for up to ``scheduled.rebalance.max.delay.ms``, so that a worker that restarts gets it back. Time is an argument; the
+# memory is replaced, never changed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class LostWork:
 
     memory: AssignorMemory
     to_reassign: ConnectorsAndTasks  # place it like new work, now
-    held: Mapping[str, ConnectorsAndTasks]  # next load per member, with what candidates got back
+    held: Mapping[str, ConnectorsAndTasks]  # next load per member, including the work that candidates got back
 
 
 def handle_lost(

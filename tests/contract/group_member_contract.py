@@ -22,7 +22,7 @@ REBALANCE_MS = 4_000
 
 
 class Herder:
-    """The part of a herder that answers a member: offers its metadata, deals work as the leader."""
+    """The part of a herder that answers a member: offers its metadata, assigns work as the leader."""
 
     def __init__(self, name: str, member: GroupMember, protocols: Sequence[str] = ("sessioned", "default")) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Herder:
 
 
 def until(condition: Callable[[], bool], herders: Sequence[Herder], limit_s: float = LIMIT_S) -> None:
-    """Tick the herders in turn until the condition holds; say what each saw when it never does."""
+    """Tick the herders in turn until the condition holds; report the events of each when it never does."""
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:

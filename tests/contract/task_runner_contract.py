@@ -42,7 +42,7 @@ HEADERS = "spark_connect_rt.records.converters.primitive_converters:SimpleHeader
 
 
 class Topics(Protocol):
-    """The topics behind a runner's clients."""
+    """The topics that a runner's clients use."""
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
         """Write rows to their topics."""
@@ -158,7 +158,7 @@ class Worker:
         self.until(lambda: set(range(count)) <= set(self.sent(name)))
 
     def notes(self, name: str) -> list[str]:
-        """Return what the sample task noted."""
+        """Return the lines that the sample task noted."""
         return notes(self.folder / name)
 
     def end(self, launch: TaskLaunch, timeout_ms: int = 5_000) -> TaskEnded:

@@ -49,7 +49,7 @@ def visible(state: ClusterConfigState) -> Visible:
 
 def fold(history: list[Record]) -> ConfigFold:
     folded = ConfigFold()
-    for offset, key, value in history:  # an old tombstone may be what is left of a key: it says nothing
+    for offset, key, value in history:  # an old tombstone may be the rest of a key: it has no meaning
         folded.apply(offset, key, value)
     return folded
 

@@ -129,7 +129,7 @@ def test_last_written_value_counts_after_every_start(steps: list[tuple[str, byte
             assert topic.value == topic.wanted, kind
         topic.start(0)
         assert topic.value == topic.wanted
-        for _ in range(2):  # the second one removes what was the newest before the first
+        for _ in range(2):  # the second one removes the newest record before the first
             topic.now_ms += 10
             for write in topic.places.writes([(KEY, b"9")]):
                 topic.write(write)

@@ -9,7 +9,7 @@ import httpx
 
 
 class AppTransport(httpx.BaseTransport):
-    """``Client(connection, AppTransport(app))``. Answers are handed on when they have ended: no streams."""
+    """``Client(connection, AppTransport(app))``. Answers are returned when they are complete: no streams."""
 
     def __init__(self, app: Any) -> None:
         self.app = app

@@ -21,7 +21,7 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
 class HostedJava:
-    """A JVM, and what it said of each number; heartbeats apart."""
+    """A JVM, and its messages for each number, without heartbeats."""
 
     def __init__(
         self,

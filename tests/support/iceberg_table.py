@@ -1,4 +1,4 @@
-"""An Iceberg table of a Hadoop catalog on the local disk: the sink's configuration, and what is committed.
+"""An Iceberg table of a Hadoop catalog on the local disk: the sink's configuration, and the committed rows.
 
 Owns: reading the table by its own metadata (version hint, manifest list, manifests), so that files which no commit
 names do not count.

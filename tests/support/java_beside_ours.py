@@ -1,4 +1,4 @@
-"""Java Connect and ours on one broker with one ``plugin.path``: the same connector in both, and what is killed of ours.
+"""Java Connect and ours on one broker with one ``plugin.path``: the same connector in both, and kills of ours.
 
 Owns: both workers of a comparison, waiting for their topics, finding the processes of a hosted task.
 """

@@ -75,7 +75,7 @@ def part_of_jar(folder: Path, service: str, java_class: str, *, left_out: str = 
 
 
 def other_version(folder: Path, version: str) -> None:
-    """Make a plug-in of the whole jar, whose ``MisbehavingSource`` says another version (three letters, as "1.0")."""
+    """Make a plug-in of the whole jar, whose ``MisbehavingSource`` has another version (three letters, as "1.0")."""
     (whole,) = java_plugin_path().rglob("*.jar")
     folder.mkdir(parents=True)
     with zipfile.ZipFile(whole) as held, zipfile.ZipFile(folder / "other.jar", "w") as made:

@@ -1,6 +1,6 @@
-"""Kills that are shown to be in mid-flow: the source had sent some of what was changed, and had not sent all of it.
+"""Kills in mid-flow: at the kill the source had sent some of the changes, and not all of them.
 
-Owns: whom to kill of a Debezium source of ours, when, and what brings it back.
+Owns: which process of a Debezium source of ours to kill, when, and how it restarts.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _had_work(
 
 
 def _killer(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> Callable[[], None]:
-    """Return what kills: the processes are looked for beforehand, which takes longer than some records do."""
+    """Return the function that kills. It finds the processes in advance, which takes longer than some records do."""
     match victim:
         case "host":
             return partial(os.kill, both.host(DEBEZIUM).pid, signal.SIGKILL)

@@ -32,7 +32,7 @@ SESSIONED = ConnectProtocol.SESSIONED
 
 
 class LiveWorker:
-    """One member and what it holds."""
+    """One member and the work it holds."""
 
     def __init__(self, settings: Mapping[str, str], number: int, snapshot: ClusterConfigState) -> None:
         self.url = f"http://10.9.{number >> 8}.{number & 255}:8083/"
@@ -47,7 +47,7 @@ class LiveWorker:
         self.member.start()
 
     def tick(self) -> None:
-        """Do what the group asks for."""
+        """Do the work that the group requests."""
         for event in self.member.poll(0):
             if isinstance(event, JoinRequired):
                 metadata = WorkerMetadata(self.url, self.snapshot.offset, allocation_of(self.held, self.last))

@@ -132,7 +132,7 @@ def create_topics(bootstrap_servers: str, names: Iterable[str], replication: int
 
 
 def replays(numbers: Sequence[int]) -> int:
-    """Return how often the line numbers go back: each is a task that began again behind what was read.
+    """Return how often the line numbers go back: each time a task restarted before the last line read.
 
     Two instances of a task at once would give one for nearly every line.
     """
@@ -205,7 +205,7 @@ def read_all(bootstrap_servers: str, topic: str) -> list[Entry]:
 
 
 def offsets_that_went_back(records: Iterable[Entry]) -> list[str]:
-    """Return a sentence for each source offset that was written behind an earlier one: a zombie's commit."""
+    """Return a sentence for each source offset that was written after a later one: a zombie's commit."""
     last: dict[bytes, int] = {}
     wrong = []
     for record in records:

@@ -142,7 +142,7 @@ class PostgresServer:
 
 
 def jdbc_url(url: str) -> str:
-    """Return what a JDBC configuration would say for a URL of ``create_database``."""
+    """Return the settings of a JDBC configuration for a URL of ``create_database``."""
     return url.replace(f"postgresql+psycopg://{_SUPERUSER}@", "jdbc:postgresql://") + f"?user={_SUPERUSER}"
 
 

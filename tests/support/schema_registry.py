@@ -1,7 +1,7 @@
 """A small Schema Registry for tests: the documented REST API over real HTTP, kept in memory.
 
-It files schemas by subject, version and id, knows references, and refuses what a registry refuses; it neither parses
-schemas nor checks compatibility. No product: Confluent's own registry is not in the package registries.
+It files schemas by subject, version and id, knows references, and rejects the same requests as a registry. It neither
+parses schemas nor checks compatibility. Not a product: Confluent's own registry is not in the package registries.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def _text(schema: Mapping[str, Any]) -> str:
 class SchemaRegistry:
     """``with SchemaRegistry() as registry: registry.url``; a free loopback port.
 
-    ``user`` is ``name:password``, ``token`` a bearer token: without the right one requests are answered 401.
-    ``tls``: a server's context; the address is https then. ``failing``: the status of every answer until it is None
-    again. ``asked``: (method, path) of what came.
+    ``user`` is ``name:password``, ``token`` a bearer token: without the right one requests are answered 401. ``tls``: a
+    server's context; the address is https then. ``failing``: the status of every answer until it is None again.
+    ``asked``: (method, path) of each request.
     """
 
     def __init__(self, user: str | None = None, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:

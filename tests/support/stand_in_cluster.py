@@ -1,4 +1,4 @@
-"""A cluster in memory behind the client's transport: Kafka Connect's REST API as far as the command line uses it.
+"""A cluster in memory for the client's transport: Kafka Connect's REST API as far as the command line uses it.
 
 ``java=True``: nothing below /admin but the loggers, as a Java worker. ``admin``: path -> answer of the management API.
 """

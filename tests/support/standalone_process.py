@@ -15,7 +15,7 @@ STANDALONE_CLASS = "org.apache.kafka.connect.cli.ConnectStandalone"
 
 
 def standalone_settings(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what a standalone worker needs beyond a distributed one's properties (it ignores the rest of those)."""
+    """Return a standalone worker's settings beyond a distributed one's properties (it ignores the rest of those)."""
     return {"offset.storage.file.filename": OFFSETS, "offset.flush.interval.ms": "500", **(extra or {})}
 
 

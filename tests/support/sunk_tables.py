@@ -1,4 +1,4 @@
-"""Upserts, deletes and what cannot be written, for Debezium's JDBC sink; and the table that must come out."""
+"""Upserts, deletes and invalid records for Debezium's JDBC sink, and the table that must result."""
 
 from __future__ import annotations
 

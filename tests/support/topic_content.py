@@ -175,7 +175,7 @@ def differences(
     form: Callable[[Content], Content] = normalised,
     most: int = 3,
 ) -> list[str]:
-    """Return what to show of two topics that differ: the first keys, with what each side holds."""
+    """Return the differences of two topics: the first keys, with the content of each side."""
     left, right = by_key(map(form, first)), by_key(map(form, other))
     wrong = [key for key in [*left, *(key for key in right if key not in left)] if left.get(key) != right.get(key)]
     return [f"{key!r}:\n  {left.get(key)}\n  {right.get(key)}" for key in wrong[:most]]

@@ -1,4 +1,4 @@
-"""A value that has been read - no text of a list, a map or a date - as another type; the messages are Java's.
+"""A parsed value (not a list, a map or a date as text) converted to another type; the messages are Java's.
 
 Owns the casts below ``Values.convertTo...``: integers wrap and floats are cut as Java's casts do. Must not read lists,
 maps, dates or booleans from text: ``values_parse`` calls this for the elements it found, ``values_convert`` for values.

@@ -1,7 +1,7 @@
 """A value inferred from its text: null, booleans, numbers, dates, lists, maps (Java ``Values.parseString``).
 
-What is nothing else is a string. The schema of a number is the smallest that holds it; a list or map whose
-elements have no type in common has a schema without one.
+Any other text is a string. The schema of a number is the smallest that holds it. A list or map whose elements have no
+type in common has a schema without one.
 """
 
 from __future__ import annotations

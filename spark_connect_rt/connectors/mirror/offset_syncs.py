@@ -49,7 +49,7 @@ class _Partition:
         self.downstream = run.downstream_offset + run.count - 1
 
     def _stale_at(self, run: OffsetRun, max_lag: int) -> int:
-        # An offset is translated to one behind the last sync, so that is what the lag is counted from.
+        # An offset is translated to one after the last sync, so the lag is counted from there.
         return max(0, self.synced_downstream + 1 + max_lag - run.downstream_offset)
 
 
@@ -99,10 +99,10 @@ def _sync(partition: TopicPartition, run: OffsetRun, at: int) -> OffsetSync:
     return OffsetSync(partition, run.upstream_offset + at, run.downstream_offset + at)
 
 
-# Offset syncs by partition, and what an offset of the source is at the target (Java ``OffsetSyncStore``).
+# Offset syncs by partition, and the translation of source offsets to the target (Java ``OffsetSyncStore``).
 #
 # Per partition at most 64 syncs are kept, ever further apart the older they are: entry ``i`` is at most ``2**i``
-# upstream records behind the newest. Source: KAFKA-12468, KAFKA-14666, KAFKA-15906.
+# upstream records older than the newest. Source: KAFKA-12468, KAFKA-14666, KAFKA-15906.
 
 
 SYNCS_PER_PARTITION = 64

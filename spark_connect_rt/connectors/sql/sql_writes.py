@@ -97,7 +97,7 @@ class Writer:
         data = CsvRows(columns)
         connection = self._database.connection()
         if not connection.in_transaction():
-            connection.begin()  # it does not see what goes through the driver's own cursor
+            connection.begin()  # it does not notice calls of the driver's own cursor
         words = CopyWords(target.table, shape, target.copied)
         if self._mode == INSERT and not shape.deletes:
             self._copy_into(words.copy(direct=True), data)

@@ -88,7 +88,7 @@ def errant_produced(place: str, error: BaseException) -> FailedRecord:
 
 
 def executing_name(errant: FailedRecord, name_of: NameOf) -> str:
-    """Return the name of the class whose code failed."""
+    """Return the name of the failed class."""
     return errant.executing if isinstance(errant.executing, str) else name_of(errant.executing)
 
 

@@ -1,7 +1,7 @@
 """An ASGI application that answers the REST contract from memory.
 
-Owns no rule of the product: it keeps what it is given, checks bodies only as far as the contract names them, and
-writes down every request. ``without``: resources that it does not serve, as a worker of Java serves none.
+Owns no rule of the product: it stores the bodies, checks them only as far as the contract names them, and notes every
+request. ``without``: resources that it does not serve, as a worker of Java serves none.
 """
 
 from __future__ import annotations

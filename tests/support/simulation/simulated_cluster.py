@@ -112,7 +112,7 @@ class SimulatedPeers:
 
 
 def wait_for(process: SimulatedProcess, answer: Future[T], timeout_ms: int) -> T:
-    """Wait for an answer on a thread of ``process``. Raises what it holds, TimedOutError."""
+    """Wait for an answer on a thread of ``process``. Raises its error, TimedOutError."""
     done = process.event()
     answer.add_done_callback(lambda _: done.set())
     if not done.wait(timeout_ms / 1000):
@@ -261,7 +261,7 @@ class SimulatedCluster:
             process.unwind()
 
     def describe(self) -> str:
-        """Return what every worker said last."""
+        """Return the last report of every worker."""
         lines: list[str] = [f"t={self.scheduler.at_ms} ms"]
         for name, worker in self.workers.items():
             state = "alive" if worker.in_service else "out of service"

@@ -99,7 +99,7 @@ class SimulatedGroup(MemoryGroup):
         super()._hand_out()
 
     def _watch(self) -> None:
-        """Expel who was silent or late, at the very millisecond it is."""
+        """Expel members that were silent or late, at the very millisecond."""
         now_ms = self.now_ms()
         for member_id, seat in list(self._seats.items()):
             if self._is_over(seat, now_ms):
@@ -192,7 +192,7 @@ class SimulatedMember(MemoryGroupMember):
         self._watch_deadline()
 
     def check_time(self) -> None:
-        """Let the machine know what is overdue."""
+        """Pass overdue events to the state machine."""
         super().check_time()
         self._watch_deadline()
 

@@ -44,7 +44,7 @@ class Link:
         self.up = False
 
     def mend(self) -> None:
-        """Let everything through again, first what waited."""
+        """Let all messages through again, first those that waited."""
         self.up = True
         waiting, self._waiting = self._waiting, []
         for call in waiting:

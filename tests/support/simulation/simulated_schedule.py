@@ -1,7 +1,7 @@
-"""One schedule: a cluster, users and faults for a while, then quiet, and what must then be true. The seed is all of it.
+"""One schedule: a cluster, users and faults for a while, then quiet, and the checks afterwards. A seed determines all.
 
-Owns the shape of a schedule and what is counted. ``run_schedule(seed)`` is the same on every machine and in every
-process; ``run_schedules`` runs many of them.
+Owns the shape of a schedule and its counters. ``run_schedule(seed)`` is the same on every machine and in every process;
+``run_schedules`` runs many of them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class SliceTimes:
     connect_ms: int = 200  # at most, until both halves of a slice are up
     start_ms: int = 100  # at most, from its message until a task's code runs
     batch_ms: int = 5_000  # at most, from one durable batch to the next
-    kill_ms: int = 1_000  # at most, until what was killed is certainly dead
+    kill_ms: int = 1_000  # at most, until a killed process is certainly dead
     orphan_ms: int = 500  # at most, until a slice whose driver was killed is dead
     silence_ms: int = 6_000  # (E5) a slice that gets no ping for so long ends itself
     ping_ms: int = 2_000  # the driver pings this often
@@ -37,7 +37,7 @@ BUSY_BATCH_BYTES = 64 * 1024 * 1024
 
 
 class SimulatedSliceLauncher:
-    """Port SlotLauncher of one worker, and what goes wrong with its executors."""
+    """Port SlotLauncher of one worker, and the faults of its executors."""
 
     def __init__(self, process: SimulatedProcess, truth: GroundTruth, times: SliceTimes, busy_share: float) -> None:
         """``busy_share`` of the tasks move so much that the engine gives each of them a separate slot."""
@@ -118,7 +118,7 @@ class SimulatedSlice:
         self._down.send(lambda: self._obey(message))
 
     def ping(self) -> None:
-        """Say that it may live on."""
+        """Note that it may live on."""
         self._down.send(self._take_ping)
 
     def abort(self) -> None:
@@ -282,7 +282,7 @@ class HostedTask:
         self._go_on()
 
     def die_torn(self) -> None:
-        """Die in the middle of what it does: it may or may not be written."""
+        """Die in the middle of an operation, which may or may not be written."""
         if self._busy and self._scheduler.chance(0.5):
             self._truth.wrote(self.task, self._position, self._position + 1)
         self._die()

@@ -39,7 +39,7 @@ class Alarm:
 
 
 class Scheduler:
-    """Decides who runs next and when time passes (port Clock)."""
+    """Decides which thread runs next and when time passes (port Clock)."""
 
     def __init__(self, seed: int | str) -> None:
         self.rng = random.Random(seed)
@@ -308,7 +308,7 @@ class SimulatedProcess:
             resume()
 
     def arrive(self, call: Call) -> None:
-        """Do what came from outside: at once, or in order after a freeze; never in a dead process."""
+        """Run a call from outside: at once, or in order after a freeze; never in a dead process."""
         if not self.alive:
             return
         if self.frozen or self._arrived:

@@ -156,5 +156,5 @@ class Users:
 
 
 def _fits(what: str, was: Wanted) -> bool:
-    """Return whether a write can succeed on what was there: only configure makes something of nothing."""
+    """Return whether a write can succeed on the present state: only configure creates a connector."""
     return was is not None or what == "configure"

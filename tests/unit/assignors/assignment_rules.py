@@ -35,7 +35,7 @@ class Round:
 
     @property
     def serves_candidates(self) -> bool:
-        """Return whether lost work went back to who came back empty: some may be taken back at once."""
+        """Return whether lost work went back to members that came back empty: some may be revoked at once."""
         return bool(self.memory.candidates) and self.now_ms >= self.memory.scheduled_rebalance_ms > 0
 
 
@@ -90,7 +90,7 @@ def _no_needless_revocation(this: Round) -> list[str]:
 
 
 def _needless(kind: str, this: Round, held: Sequence[tuple[str, Sequence[object]]]) -> list[str]:
-    """Revoked is what is gone, what runs twice, and for balance all that is above level, or nothing yet."""
+    """Only removed work, work that runs twice, and for balance all work above the level, or nothing yet, is revoked."""
     active, wanted = this.active, set(getattr(this.configured, kind))
     loads, moved = {}, {}
     for member, part in held:

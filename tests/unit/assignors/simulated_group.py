@@ -104,7 +104,7 @@ class SimulatedGroup:
         return sorted((len(held.connectors), len(held.tasks)) for held in self.held.values())
 
     def problems(self) -> list[str]:
-        """Return what is not complete, not disjoint or not balanced now, and what no round should have done."""
+        """Return violations: work that is not complete, disjoint or balanced now, and forbidden results of rounds."""
         wanted = configured(self.connectors)
         connectors = Counter(c for held in self.held.values() for c in held.connectors)
         tasks = Counter(t for held in self.held.values() for t in held.tasks)

@@ -155,7 +155,7 @@ def test_a_commit_is_overtaken_by_what_is_written_after_it(topic: Topic) -> None
     assert topic.state.overtaken == frozenset()  # nothing is committed yet
     topic.commit(1)
     assert topic.state.overtaken == frozenset()
-    topic.connector()  # the same configuration, but behind the commit
+    topic.connector()  # the same configuration, but after the commit
     assert topic.state.overtaken == {"c"}
     topic.task(0)
     topic.commit(1)

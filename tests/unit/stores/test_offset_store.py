@@ -157,7 +157,7 @@ def test_going_back_to_what_the_topic_held_before_is_written(held: HeldLog, stor
     held.answer()
     held.deliver(0)
     store.put("c", [(FILE, {"position": 2})])
-    held.answer()  # durable, but not read back yet: the fold still says 1
+    held.answer()  # durable, but not read back yet: the fold still has 1
     store.put("c", [(FILE, {"position": 1})])
     assert len(held.appends) == 3
 
