@@ -53,10 +53,10 @@ class Connector(ABC):
     """Default settings for reads and writes by ``format("connectrt")``, which have no worker's settings."""
 
     plugin_version: ClassVar[str] = __version__
-    """Of the wheel or plug-in folder that the class came with: set where it is found."""
+    """Version of the wheel or plug-in folder of the class, set when the class is found."""
 
     def version(self) -> str:
-        """Return the version of the connector's status; by default that of the wheel or folder it came with."""
+        """Return the version for the connector's status; by default that of its wheel or folder."""
         return self.plugin_version
 
     @abstractmethod

@@ -358,4 +358,4 @@ class SinkTask(Task):
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions go away; called after their pre_commit."""
+        """Called when these partitions are revoked, after their pre_commit."""

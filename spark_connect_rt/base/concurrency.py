@@ -76,7 +76,7 @@ class Timer(Protocol):
 
 
 class Threads(Protocol):
-    """Where threads, conditions, events and timers come from. Any thread."""
+    """Creates threads, conditions, events and timers. Methods may be called on any thread."""
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
         """Run ``run`` on a separate thread that does not keep the process alive."""
@@ -186,7 +186,7 @@ class Clock(Protocol):
         """Return ms since the epoch."""
 
     def monotonic_ms(self) -> int:
-        """Return ms of a clock that never goes back."""
+        """Return the time of a clock that never goes back, ms."""
 
 
 class SystemClock:
@@ -247,7 +247,7 @@ class SerialExecutor:
             self._changed.notify_all()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; return whether it came."""
+        """Wait for the end; return whether it was reached."""
         if self._thread is None:
             return True
         self._thread.join(timeout_s)

@@ -63,7 +63,7 @@ def _capacity_of_copy(copied: int, count: int) -> int:
 
 
 class NamesInHashOrder:
-    """``hash_order_of_copy(names, names)`` of sorted names, asked for again when some more have come. Any thread."""
+    """Caches ``hash_order_of_copy(names, names)`` of sorted names while names are added. Any thread."""
 
     def __init__(self) -> None:
         # Capacity, names, their buckets and names in order. Replaced whole, never changed.

@@ -106,7 +106,7 @@ class Supervisor:
         return "; ".join(filter(None, (trouble() for trouble in self._beside)))
 
     def on_failure(self, listener: Callable[[PartFailure], None]) -> None:
-        """Call ``listener`` at the first failure, at once if it has been. It must be quick and raise nothing."""
+        """Call ``listener`` at the first failure, at once if there was one. It must be quick and raise nothing."""
         with self._lock:
             self._listeners.append(listener)
             failure = self._failure
@@ -157,7 +157,7 @@ class Repeated:
         return self._stopped.is_set()
 
     def start(self) -> None:
-        """Start the thread; the first round comes after the first wait."""
+        """Start the thread; the first round follows the first wait."""
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 

@@ -177,7 +177,7 @@ class ConfigKey:
         return value, self._complaints(value, self.check(value))
 
     def _complaints(self, value: Any, complaint: str | None) -> list[str]:
-        """Return Java's sentence about a value that its check refuses."""
+        """Return Java's sentence about a value that its check rejects."""
         if complaint is None:
             return []
         if isinstance(complaint, Sentence):

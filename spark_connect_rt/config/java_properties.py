@@ -100,7 +100,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescape(text: str) -> str:
-    """Replace the escapes; a backslash before any other character just goes away."""
+    """Replace the escapes; a backslash before any other character is dropped."""
 
     def replace(match: re.Match[str]) -> str:
         escaped = match.group(1)

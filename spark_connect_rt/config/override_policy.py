@@ -91,7 +91,7 @@ def endpoints_in(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_foreign_endpoints(config: Mapping[str, str], worker: Mapping[str, str]) -> None:
-    """Refuse endpoints that the worker neither uses nor allows; of both the references are resolved.
+    """Reject endpoints that the worker neither uses nor allows. The references of both are resolved.
 
     Raises BadConfigError naming each setting, without its value: that may be a secret.
     """

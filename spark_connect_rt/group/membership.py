@@ -194,7 +194,7 @@ class MemberPhase(Enum):
     LEADING = "leading"  # joined as leader; the herder assigns
     SYNCING = "syncing"  # SyncGroup sent, or waiting for a coordinator to send it to
     STABLE = "stable"  # assignment held, heartbeating
-    LAPSED = "lapsed"  # left by itself because the herder did not poll; comes back when it does
+    LAPSED = "lapsed"  # left because the herder did not poll; rejoins when it does
     REFUSED = "refused"  # the group rejected this member for good; only a changed configuration helps
 
 

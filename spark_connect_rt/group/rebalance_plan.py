@@ -149,7 +149,7 @@ def wanted_tasks(
 
 
 def applied_config(name: str, snapshot: ClusterConfigState) -> StoredConfig:
-    """Return the connector configuration that goes with the committed tasks."""
+    """Return the connector configuration that the committed tasks were generated from."""
     return snapshot.applied_config(name) or snapshot.connector_config(name) or NO_SETTINGS
 
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")  # the result of a search
 
-WAIT_LIMIT_S = 60.0  # REST gives up after 90
+WAIT_LIMIT_S = 60.0  # REST times out after 90
 
 LATE = (
     "a JVM has been reading its classes for more than {limit_s:g} s, because of plugin.discovery. Until it has "

@@ -208,7 +208,7 @@ def make_importable(locations: Iterable[Location]) -> None:
 
 
 def look_when_missing(look_again: Callable[[], object]) -> None:
-    """Call this when a plug-in is imported that is not known: it may have come since; it calls make_importable."""
+    """Call this when an unknown plug-in is imported, which may have been added since; it calls make_importable."""
     _FINDER.look_again = look_again
 
 

@@ -113,7 +113,7 @@ class JavaPluginDesc(PluginDesc):
         return self.runtime.class_of(self)
 
     def names(self) -> set[str]:
-        """Return the names Java's alias rules give it."""
+        """Return the aliases of a class by Java's rules."""
         simple = self.java_class.rpartition(".")[2]
         if "$" in simple:
             return {self.java_class}

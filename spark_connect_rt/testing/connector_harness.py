@@ -246,7 +246,7 @@ class SourceHarness:
         return produced
 
     def poll_all(self, most_polls: int = 10_000) -> list[ProducedRecord]:
-        """Poll until no task has anything more. Raises AssertionError: that does not come within ``most_polls``."""
+        """Poll until no task has anything more. Raises AssertionError: they still have after ``most_polls``."""
         produced: list[ProducedRecord] = []
         for _ in range(most_polls):
             found = self.poll()

@@ -181,7 +181,7 @@ class FileExecutorClients:
         return _FileProducer(config)
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
-        """Refuse: files know no transactions."""
+        """Reject transactions, which files do not support."""
         raise ConnectError("topics of files have no transactions")
 
     def consumer(self, config: Mapping[str, str]) -> _FileConsumer:

@@ -158,7 +158,7 @@ class MemoryGroup:
         return settled and seat.protocols == dict(state.offer)
 
     def request_sync(self, member: MemoryGroupMember, state: Member) -> None:
-        """Answer SyncGroup as the coordinator, or refuse another generation's."""
+        """Answer SyncGroup as the coordinator, or reject another generation's."""
         seat = self._seats.get(state.member_id)
         if seat is None:
             self.answer(member, happened.MemberUnknown(state.generation))
@@ -331,7 +331,7 @@ class MemoryGroupMember:
                 self.apply(happened.CoordinatorFound())
 
     def vanish(self) -> None:
-        """Be gone without a word, as a killed process is."""
+        """Disappear without LeaveGroup, as a killed process does."""
         self.reachable, self._gone = False, True
 
     def check_time(self) -> None:

@@ -105,7 +105,7 @@ log = logging.getLogger(__name__)
 
 
 class LogSource:
-    """Where a log comes from."""
+    """How to check for and open the topic of a log."""
 
     def __init__(self, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
         """``exists`` may block and raises ConnectError; ``open_log`` takes a function to call when the reader ends."""

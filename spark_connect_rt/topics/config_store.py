@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConfigStore:
-    """Any thread may read; one writes at a time. Events come from the log's thread, only once started."""
+    """Any thread may read; one writes at a time. Events are sent on the log's thread, only once started."""
 
     def __init__(self, log: CompactedLog, clock: Clock | None = None, writer: FencedWriter | None = None) -> None:
         self._log = log
@@ -99,7 +99,7 @@ class ConfigStore:
     def put_connector_config(
         self, name: str, properties: Mapping[str, str], target_state: TargetState | None = None
     ) -> None:
-        """Create or replace a connector; a target state goes first, so that it is never started by mistake."""
+        """Create or replace a connector; a target state is written first, so that it is never started by mistake."""
         self.put_connector_configs([(name, properties, target_state)])
 
     def put_connector_configs(self, configs: Sequence[tuple[str, Mapping[str, str], TargetState | None]]) -> None:

@@ -30,7 +30,7 @@ class LogFile(Protocol):
 
 
 class LocalCompactedLog:
-    """Port CompactedLog; ``keeper`` None: gone with the process."""
+    """Port CompactedLog; ``keeper`` None: its content ends with the process."""
 
     def __init__(self, name: str, keeper: LogFile | None = None, report: Report = report_nowhere) -> None:
         self._name = name

@@ -126,7 +126,7 @@ class StatusFold:
 
 
 def _is_late_goodbye(previous: ConnectorStatus | None, status: ConnectorStatus) -> bool:
-    """Return whether an UNASSIGNED comes after another worker's RUNNING of the same or a later generation."""
+    """Return whether an UNASSIGNED follows another worker's RUNNING of the same or a later generation."""
     return (
         status.state is State.UNASSIGNED
         and previous is not None

@@ -43,7 +43,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """Where tokens come from; hashable. ``repr`` shows no secret."""
+    """The source of tokens; hashable. ``repr`` shows no secret."""
 
     endpoint: str = ""
     client_id: str = ""
@@ -59,7 +59,7 @@ class TokenSettings:
 
 
 def token_settings(properties: Mapping[str, str]) -> TokenSettings:
-    """Return where the client's tokens come from. Raises BadConfigError; its messages show no option's value."""
+    """Return the source of the client's tokens. Raises BadConfigError; its messages show no option's value."""
     _refuse_unknown_classes(properties)
     options = _options(properties)
     endpoint = properties.get("sasl.oauthbearer.token.endpoint.url", "")

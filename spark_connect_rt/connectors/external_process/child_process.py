@@ -91,9 +91,9 @@ class Child:
         return self._process.pid
 
     def take(self, wait_s: float) -> list[bytes]:
-        """Return lines that came, without their ends; empty: none within ``wait_s``, or ``ended``.
+        """Return new lines, without their ends; empty: none within ``wait_s``, or ``ended``.
 
-        Raises ChildFailedError: a line is too long, or the thread that reads is gone.
+        Raises ChildFailedError: a line is too long, or the thread that reads has ended.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._reading_over, wait_s)
@@ -190,7 +190,7 @@ class Child:
                 return
             if self._stopping:
                 return
-            if len(chunk) < SMALL_BYTES:  # most programs flush each line: let some come together in the pipe
+            if len(chunk) < SMALL_BYTES:  # most programs flush each line: let some collect in the pipe
                 time.sleep(LINGER_S)
         if rest_bytes:
             self._put([b"".join(rest)])

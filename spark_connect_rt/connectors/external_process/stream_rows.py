@@ -200,7 +200,7 @@ _TIMES: Mapping[str, SchemaShape] = {
 }
 
 Report = Callable[[str, Exception, bytes | None], None]
-"""Gives up one object: its place, why, its JSON. May raise."""
+"""Reports one object: its place, the error, its JSON. May raise."""
 Piece = SourceBatch | SourceRecord
 Placed = Callable[[Mapping[str, Any], Mapping[str, Any]], Piece]
 """Makes a piece from its source partition and offset, which are known last."""
@@ -210,7 +210,7 @@ VERSION, FINGERPRINT = "schema.version", "schema.fingerprint"
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
-    """How rows are made. ``deleted_field``: set in an object that is gone; empty: none is."""
+    """How rows are made. ``deleted_field``: set in a deleted object; empty: the program has none."""
 
     structs: bool = True
     """False: objects stay JSON trees without a schema."""
@@ -262,7 +262,7 @@ class StreamRows:
         self.stream = stream
         self.schema: StreamSchema | None = None
         self.unknown: set[str] = set()
-        """Fields that came and are in no schema: they are left out."""
+        """Fields of objects that are in no schema: they are left out."""
         self._topic = topic
         self._settings = settings
         self._report = report

@@ -52,7 +52,7 @@ def whole_input(path: str, position: int) -> FileInput | CompressedInput:
 
 
 class CompressedInput:
-    """As FileInput, of a file that does not change; ``position`` counts the bytes that come out of it."""
+    """As FileInput, of a file that does not change; ``position`` counts its decompressed bytes."""
 
     restarts = 0
 

@@ -94,7 +94,7 @@ class DelimitedFileSourceTask(SourceTask):
     """Reads one file by chunks; a chunk's rows are one batch of structs."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go to where the last run ended. Raises BadConfigError, ConnectError (no file, a useless offset)."""
+        """Resume where the last run ended. Raises BadConfigError, ConnectError (no file, an invalid offset)."""
         self._values = checked_rows(CONFIG, config)
         path: str = self._values["file"]
         if not os.path.isfile(path):
@@ -117,7 +117,7 @@ class DelimitedFileSourceTask(SourceTask):
         return [rows_batch(self._values, self._partition, offset, self._rows.schema, rows)]
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        """Return a short wait while data is sparse, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
 
     def idle_look(self) -> IdleLook | None:

@@ -105,7 +105,7 @@ def rename(path: str, suffix: str) -> str:
 
 
 def delete(path: str) -> None:
-    """Delete a file that may be gone already. Raises ConnectError."""
+    """Delete a file that may be deleted already. Raises ConnectError."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
@@ -118,6 +118,6 @@ def _move(path: str, wanted: str, suffix: str = "") -> str:
     while os.path.exists(target):
         number += 1
         target = f"{wanted.removesuffix(suffix) if suffix else wanted}.{number}{suffix}"
-    if os.path.exists(path):  # else: a crash came after the move
+    if os.path.exists(path):  # else: a crash followed the move
         shutil.move(path, target)
     return target

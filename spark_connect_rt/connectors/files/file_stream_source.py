@@ -66,7 +66,7 @@ class FileStreamSourceConnector(SourceConnector):
         return [dict(self.config)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse standard input: tasks run on executors, which have none."""
+        """Reject standard input: tasks run on executors, which have none."""
         return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: an executor has no standard input to read"]}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -83,7 +83,7 @@ class FileStreamSourceTask(SourceTask):
     """Reads one file by chunks; a chunk's complete lines are one batch."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go to where the last run ended. Raises BadConfigError, ConnectError (a useless offset)."""
+        """Resume where the last run ended. Raises BadConfigError, ConnectError (an invalid offset)."""
         values = CONFIG.parse(config)
         path = values[FILE]
         if not path:
@@ -130,7 +130,7 @@ class FileStreamSourceTask(SourceTask):
             size_bytes *= 4  # one line is longer than the chunk
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        """Return a short wait while data is sparse, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
 
     def idle_look(self) -> IdleLook | None:

@@ -166,7 +166,7 @@ class Patience:
     """Counts failures in a row, and returns how long to wait after each."""
 
     def __init__(self, values: Mapping[str, Any], chance: Callable[[], float] = random.random) -> None:
-        """``chance`` gives numbers from 0 to 1, by which the waits of many tasks are spread."""
+        """``chance`` returns numbers from 0 to 1, by which the waits of many tasks are spread."""
         self._most: int = values["http.retries.max"]
         self._backoff = Backoff(values["http.retry.backoff.ms"], values["http.retry.backoff.max.ms"])
         self._chance = chance

@@ -121,7 +121,7 @@ class HttpSourceConnector(SourceConnector):
         return () if preview_obstacle(values) else (lambda: first_answer(values),)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse a POST that may change something at the service."""
+        """Reject a POST that may change something at the service."""
         return preview_obstacle(CONFIG.parse(config))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
@@ -188,7 +188,7 @@ class HttpSourceTask(SourceTask):
         return polled
 
     def _page(self) -> list[SourceRecord | SourceBatch]:
-        """Ask for the next page and take it. Raises PassingFailure, RefusedRequestError, ConnectError."""
+        """Request the next page and process it. Raises PassingFailure, RefusedRequestError, ConnectError."""
         standing = self._standing
         answer = self._ask(standing)
         place = f"{shown(str(answer.url))} from offset {dict(standing.fields)}"  # a next page's address may hold keys

@@ -107,7 +107,7 @@ class MirrorAdmin:
         self._answer(made[topic], f"creating topic {topic}", _EXISTS)
 
     def grow(self, topics: Mapping[str, int]) -> None:
-        """Give topics more partitions, name -> how many in all."""
+        """Add partitions to topics; name -> how many in all."""
         grown = [NewPartitions(name, count) for name, count in topics.items()]
         if grown:
             made = self._admin.create_partitions(grown, request_timeout=self._timeout_s)

@@ -66,7 +66,7 @@ class MirrorHeartbeatTask(SourceTask):
     """Writes a heartbeat of its flow at each interval."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin; the first heartbeat comes after one interval."""
+        """Start; the first heartbeat follows after one interval."""
         self._flow = Flow.of(config)
         self._wait_s = (interval_ms(MIRROR_HEARTBEAT.parse(config), "emit.heartbeats") or 0) / 1000
         self._due_s = time.monotonic() + self._wait_s

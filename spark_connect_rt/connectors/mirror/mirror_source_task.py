@@ -198,7 +198,7 @@ class TargetLogs:
         log.warning("%s", text)
 
     def check(self) -> None:
-        """Raises ConnectError: records came to another topic than those before them; on.topic.recreated is fail."""
+        """Raise ConnectError if records went to another topic than earlier ones and on.topic.recreated is fail."""
         if self._problem is not None:
             raise self._problem
 

@@ -28,7 +28,7 @@ class GrowingColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns in the order in which they came."""
+        """The columns in order of appearance."""
         return tuple(self._types)
 
     def of_rows(self, rows: Sequence[Row]) -> pa.RecordBatch:

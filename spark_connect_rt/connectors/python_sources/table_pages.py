@@ -20,7 +20,7 @@ from spark_connect_rt.records.pipeline.arrow_values import RowColumns
 Piece = SourceBatch | SourceRecord
 Page: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Row]"
 GiveUp = Callable[[str, Exception, bytes | None], None]
-"""Gives up one row: its place, why, the row itself (SourceTaskContext.report_errant)."""
+"""Reports one row: its place, the error, the row itself (SourceTaskContext.report_errant)."""
 
 
 @dataclass(frozen=True, slots=True)

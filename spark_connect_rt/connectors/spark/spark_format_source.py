@@ -42,7 +42,7 @@ class SparkFormatSourceConnector(SourceConnector):
         return problems(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Records and offset go in different transactions."""
+        """Records and offset are in different transactions."""
         return ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:

@@ -34,7 +34,7 @@ class SparkTableSinkConnector(SparkSinkConnector):
         return True
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse a sink without a place to write to, and a schema that cannot be one."""
+        """Reject a sink without a target, and an invalid schema."""
         problems: dict[str, list[str]] = {}
         if not config.get("path") and not config.get("table") and not _has_options(config):
             problems["path"] = ["path or table must be set"]

@@ -69,7 +69,7 @@ class CopyWords:
     """The SQL of one shape's way through a temporary table. PostgreSQL only; every name is quoted."""
 
     def __init__(self, table: TableId, shape: RowShape, copied: CopiedTable) -> None:
-        """Take where the rows go."""
+        """Take the target of the rows."""
         self._shape = shape
         types = {**copied.types, **{name: copied.key_types[name] for name in shape.keys}}
         self._typed = ", ".join(f"{_quoted(name)} {types[name]}" for name in shape.columns)
@@ -79,9 +79,9 @@ class CopyWords:
         self.stage = f"connectrt_stage_{crc32(f'{self._table}({self._typed})'.encode()):08x}"
 
     def make_stage(self, unique: bool) -> str:
-        """Return the statements that make the temporary table; it is there already but for the first time.
+        """Return the statements that create the temporary table, which exists already after the first time.
 
-        ``unique``: it refuses a key that comes twice, of which UPDATE would take any.
+        ``unique``: it rejects a repeated key, of which UPDATE would take any.
         """
         make = f"CREATE TEMPORARY TABLE IF NOT EXISTS {self.stage} ({self._typed}) ON COMMIT DELETE ROWS"
         if not unique:
@@ -120,7 +120,7 @@ class CopyWords:
         return f"INSERT INTO {self._table} ({self._columns}) SELECT {self._columns} FROM {source} {conflict}"
 
     def empty_stage(self) -> str:
-        """Return the statement after which the next rows of the same transaction may come."""
+        """Return the statement after which the transaction can take further rows."""
         return f"DELETE FROM {self.stage}"
 
 

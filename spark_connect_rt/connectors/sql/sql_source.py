@@ -165,7 +165,7 @@ class SqlSourceTask(SourceTask):
         self._database: SqlDatabase | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go to where the last run ended; the database is met at the first poll. Raises BadConfigError."""
+        """Resume where the last run ended; the first poll connects to the database. Raises BadConfigError."""
         self._values = CONFIG.parse(config)
         check_together(self._values)
         self._database = SqlDatabase(self._values)

@@ -121,7 +121,7 @@ def _plain(values: Sequence[Any]) -> pa.Array | None:
 
 
 def _wholes(column: pa.Array) -> pa.Array:
-    """Return floats for a column of integers: a whole number without its point, a fraction as it is, to be refused."""
+    """Return floats for a column of integers: whole numbers without a point, fractions unchanged, to be rejected."""
     try:
         made = column.cast(pa.int64())
         if not pc.any(pc.greater(pc.abs_checked(made), _EXACT_WHOLE)).as_py():

@@ -51,7 +51,7 @@ _REMEMBERED_ITEMS = 20_000
 
 
 def pack_work(work: Work, shortest: bool = True) -> bytes:
-    """Return the bytes of a set, whatever the order it comes in; ``shortest`` False: never deflated.
+    """Return the bytes of a set, in any order; ``shortest`` False: never deflated.
 
     Raises DataError when a connector's name is longer than the group protocol carries.
     """

@@ -65,7 +65,7 @@ class HeaderAndValueConverter(Converter, HeaderConverter):
 
 
 class ByteArrayConverter(HeaderAndValueConverter):
-    """Passes bytes through and refuses everything else; null is null."""
+    """Passes bytes through and rejects everything else; null is null."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes. Raises DataError: schema or value is something else."""

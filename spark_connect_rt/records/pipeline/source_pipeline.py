@@ -47,10 +47,10 @@ from spark_connect_rt.records.pipeline.errant_records import (
 )
 from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 
-# From the headers of a whole batch to those of its rows in produce form: the bytes that record by record would give.
+# From the headers of a whole batch to those of its rows in produce form, with the same bytes as record by record.
 #
-# Headers cost a call of the converter for each value that differs, not for each record, where the converter is known to
-# give the same bytes for the same value.
+# The converter is called once for each different value, not for each record, if it is known to return the same bytes
+# for the same value.
 
 
 _ENTRY_TYPE = HEADERS_TYPE.value_type
@@ -300,14 +300,14 @@ class SourcePipeline:
         return iter(listed)
 
     def _prepare(self, records: Sequence[SourceRecord]) -> None:
-        """Show records to those that want many at once; each then goes its way."""
+        """Pass records to plug-ins that prepare many at once; each then goes through the steps alone."""
         transformed = self._chain.prepare(records) if self._chain.steps else records
         self._converters.prepare_from(transformed)
 
     def convert_rows(
         self, records: Sequence[SourceRecord]
     ) -> tuple[pa.RecordBatch, list[RowPlace], tuple[FailedRecord, ...]]:
-        """Return records in produce form, for each row where its record came from, and the records left out.
+        """Return records in produce form, for each row the origin of its record, and the records left out.
 
         Raises DataError as ``convert``.
         """

@@ -94,7 +94,7 @@ class RegistryConverter(Converter, Generic[W, R]):
     schema_type: str
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """Take the settings; the registry is asked when the first record comes. Raises BadConfigError."""
+        """Take the settings; the registry is asked for the first record. Raises BadConfigError."""
         definition = self.config_def()
         unknown = [name for name in definition.unknown(config) if name not in _QUIET]
         if unknown:

@@ -46,7 +46,7 @@ _PURPOSE = "field insertion"
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """One field to insert: where its value comes from, its name and its schema."""
+    """One field to insert: the source of its value, its name and its schema."""
 
     source: str
     name: str
