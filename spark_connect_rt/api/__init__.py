@@ -1,1 +1,1 @@
-"""What plug-in authors import: connectors, tasks, records, converters."""
+"""The plug-in API: the classes that plug-in authors import for connectors, tasks, records and converters."""

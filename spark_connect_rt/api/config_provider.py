@@ -1,4 +1,4 @@
-"""Config providers: they look up the values behind ``${alias:path:key}`` (Java ``ConfigProvider``)."""
+"""Config providers look up the values of ``${alias:path:key}`` references (Java ``ConfigProvider``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ConfigData(dict[str, str]):
     """Values by their names, and how long they may be used (Java ``ConfigData``)."""
 
     def __init__(self, values: Mapping[str, str] = MappingProxyType({}), ttl_ms: int | None = None) -> None:
-        """Take the values; ``ttl_ms`` None: for ever."""
+        """Take the values. ``ttl_ms`` None: they stay valid without a limit."""
         super().__init__(values)
         self.ttl_ms = ttl_ms
 
@@ -28,10 +28,12 @@ class ConfigProvider(ABC):
 
     @abstractmethod
     def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
-        """Return the values at ``path``, only of ``keys`` when given; what is not there is left out.
+        """Return the values at ``path``, only those of ``keys`` when given.
 
-        A ``ConfigData`` with a ``ttl_ms`` has what was made from them restarted after that time
-        (``config.action.reload``).
+        The result leaves out keys that do not exist.
+
+        After the ``ttl_ms`` of a returned ``ConfigData``, the worker restarts the connectors and tasks that use its
+        values (``config.action.reload``).
 
         Raises BadConfigError: the path cannot be read. Its message never holds a value.
         """

@@ -14,7 +14,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.config_def import ConfigDef
 
 SourceOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-"""(source partition, source offset)."""
+"""A pair (source partition, source offset), either of which may be None."""
 
 
 class ExactlyOnceSupport(Enum):
@@ -25,21 +25,21 @@ class ExactlyOnceSupport(Enum):
 
 
 class ConnectorTransactionBoundaries(Enum):
-    """Whether a source connector's tasks can say where transactions end (KIP-618)."""
+    """Whether a source connector's tasks can define where transactions end (KIP-618)."""
 
     SUPPORTED = "supported"
     UNSUPPORTED = "unsupported"
 
 
 class ConnectorContext(Protocol):
-    """What a connector may ask of its worker."""
+    """The worker, as a connector sees it (Java ``ConnectorContext``)."""
 
     metrics: PluginMetrics = NoPluginMetrics()
     previewed: bool = False
     """Whether the connector is started for a preview's task only: then it changes nothing outside itself."""
 
     def request_task_reconfiguration(self) -> None:
-        """Have ``task_configs`` called again soon."""
+        """Request that the worker calls ``task_configs`` again soon."""
 
     def raise_error(self, error: Exception) -> None:
         """Fail the connector with ``error``'s trace."""
@@ -57,13 +57,13 @@ class Connector(ABC):
 
     context: ConnectorContext
     format_defaults: ClassVar[Mapping[str, str]] = {}
-    """Settings that ``format("connectrt")`` takes where a read or a write gives none: no worker's are behind it."""
+    """Default settings for reads and writes by ``format("connectrt")``, which have no worker's settings."""
 
     plugin_version: ClassVar[str] = __version__
-    """Of the wheel or plug-in folder that the class came with: set where it is found."""
+    """Version of the wheel or plug-in folder of the class, set when the class is found."""
 
     def version(self) -> str:
-        """Return the version of the connector's status; by default that of the wheel or folder it came with."""
+        """Return the version for the connector's status; by default that of its wheel or folder."""
         return self.plugin_version
 
     @abstractmethod
@@ -90,22 +90,22 @@ class Connector(ABC):
         return {}
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Say why its tasks cannot run for a preview without leaving something behind; None: they can.
+        """Return why its tasks cannot run for a preview without a lasting effect; None: they can.
 
-        In a preview a source task is started and polled, and stopped without any commit hook; a sink's task only where
-        it has ``preview_put``. Their contexts' ``previewed`` is then True: a task that can leave out what changes
-        something outside does so, and needs no obstacle. Asked of an instance that is never started.
+        In a preview a source task is started, polled, and stopped without any commit hook. A sink's task is started
+        only if it has ``preview_put``. Their contexts' ``previewed`` is then True: a task that can skip its external
+        changes does so, and needs no obstacle. Called on an instance that is never started.
         """
         return None
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
-        """Return what only the world outside can tell of this configuration, for ``POST /admin/check``.
+        """Return the checks of this configuration that need an external system, for ``POST /admin/check``.
 
         Args:
             config: the whole configuration, ``${provider:...}`` resolved; it is valid.
 
-        Each check is called once, on a thread of its own with a limit of some seconds, and changes nothing. What it
-        raises becomes a problem.
+        The worker calls each check once, on a separate thread with a time limit of some seconds. A check changes
+        nothing. An error that it raises becomes a problem in the answer.
         """
         return ()
 
@@ -114,24 +114,28 @@ class SourceConnector(Connector):
     """A connector whose tasks are SourceTask."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Tell whether records and offsets are exact with this configuration; asked when it is validated.
+        """Return whether records and offsets are exact with this configuration.
 
-        None: the connector does not say; ``exactly.once.support=required`` is then refused.
+        Called when the configuration is validated.
+
+        None: unknown. The worker then rejects ``exactly.once.support=required``.
         """
         return None
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
-        """Tell whether its tasks use ``SourceTaskContext.transaction_context``; asked as ``exactly_once_support``."""
+        """Return whether its tasks use ``SourceTaskContext.transaction_context``.
+
+        Called like ``exactly_once_support``.
+        """
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check offsets that a user wants to write, and bring what is kept elsewhere in step (KIP-875).
+        """Check offsets that a user wants to write, and adapt any state outside of Kafka (KIP-875).
 
-        Called while the connector is stopped, on an instance that is never started. ``offsets`` are (partition,
-        offset) pairs as JSON gives them; an offset of None forgets the partition, and may name any partition.
-
-        Returns whether nothing is left to be done by hand. Raises ConnectError: nothing is changed;
-        NotImplementedError: this connector's offsets cannot be changed from outside.
+        Called while the connector is stopped, on an instance that is never started. ``offsets`` are (partition, offset)
+        pairs as JSON gives them; an offset of None forgets the partition, and may name any partition.
+        Returns whether the user need not do anything else by hand.
+        Raises ConnectError: nothing is changed. Raises NotImplementedError: this connector's offsets cannot be changed.
         """
         return False
 

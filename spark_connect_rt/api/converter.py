@@ -38,9 +38,9 @@ class Converter(ABC):
         """Take the settings that stood under ``key.converter.`` or ``value.converter.``."""
 
     def leave_nothing_behind(self) -> None:
-        """Write nothing outside from now on: no schema is registered, what is not there gets a made-up id (previews).
+        """Write nothing outside from now on, for a preview.
 
-        Called once, after ``configure``.
+        No schema is registered, and an unknown schema gets a made-up id. Called once, after ``configure``.
         """
 
     @abstractmethod
@@ -55,13 +55,14 @@ class Converter(ABC):
     """Whether ``prepare_from`` and ``prepare_to`` do anything."""
 
     def prepare_from(self, values: Sequence[tuple[str, Schema | None, Any]]) -> None:
-        """Take note of what ``from_connect_data`` will be asked next: (topic, schema, value) of many records.
+        """Prepare for the next calls of ``from_connect_data``: (topic, schema, value) of many records.
 
-        What was prepared before may be forgotten. Raises ExternalError: no record is to blame.
+        Results that were prepared earlier may be forgotten. Raises ExternalError: the failure is not caused by a
+        record.
         """
 
     def prepare_to(self, data: Sequence[tuple[str, bytes | None]]) -> None:
-        """Take note of what ``to_connect_data`` will be asked next, as ``prepare_from``: (topic, bytes)."""
+        """Prepare for the next calls of ``to_connect_data``, like ``prepare_from``: (topic, bytes)."""
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return the bytes (binary or string) of a whole column, or None: this converter needs rows.
@@ -73,16 +74,17 @@ class Converter(ABC):
     def values_to_connect_data(
         self, topic: str, data: Sequence[bytes | None]
     ) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Return the one schema and the values of many records, or None: they go one by one, as ``to_connect_data``.
+        """Return the one schema and the values of many records. None: convert them one by one by ``to_connect_data``.
 
-        What comes out must be what ``to_connect_data`` gives for each. Raises nothing: one by one finds whom to blame.
+        The result must be equal to that of ``to_connect_data`` for each. Raises nothing: one by one shows which record
+        is bad.
         """
         return None
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
-        """Return the one schema and the values of a binary column, or None: this converter or column needs rows.
+        """Return the one schema and the values of a binary column. None: this converter or column needs rows.
 
-        Its elements must be what ``to_connect_data`` gives for each. Raises nothing.
+        Its elements must be equal to the results of ``to_connect_data``. Raises nothing.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""What only reaching out can tell of a configuration: one finding a line (``Connector.outside_checks``)."""
+"""Values of checks that need an external system: one finding a line (``Connector.outside_checks``)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, what was found, what to change. No secret in any of it."""
+    """One line of a check's result: the checked thing, the finding and the advice. It contains no secret."""
 
     check: str
-    """Which kind: host, credentials, topic ... (``operations.checks.model.CHECKS``)."""
+    """The kind of check: host, credentials, topic ... (``operations.checks.model.CHECKS``)."""
     setting: str
     """The setting it is about; empty: none in particular."""
     level: Level
@@ -29,4 +29,4 @@ class Finding:
 
 
 OutsideCheck = Callable[[], Sequence[Finding]]
-"""Looks at one thing outside; may block for seconds."""
+"""Checks one thing outside; may block for seconds."""

@@ -1,7 +1,9 @@
-"""Names of the modules that come from ``plugin.path``: each plug-in's are kept apart under a package of its own.
+"""Names of the modules that come from ``plugin.path``.
 
-``mine.tasks`` of the plug-in folder ``mine-1.2`` is imported as ``connectrt_plugins.mine_1_2.mine.tasks``; what
-users and topics see is ``mine.tasks`` (plugins/isolation.py does the importing).
+Each plug-in has its own package, so that plug-ins cannot collide.
+
+``mine.tasks`` of the plug-in folder ``mine-1.2`` is imported as ``connectrt_plugins.mine_1_2.mine.tasks``. Users and
+topics see ``mine.tasks``. plugins/isolation.py does the importing.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def public_name(cls: type[object]) -> str:
 
 
 def versioned(name: str, version: str | None) -> str:
-    """Return the name under which plug-ins are looked up, with what ``*.plugin.version`` asks for (KIP-891)."""
+    """Return the name under which plug-ins are looked up, with the version of ``*.plugin.version`` (KIP-891)."""
     return f"{name}{VERSION_MARK}{version.strip()}" if version and version.strip() else name
 
 

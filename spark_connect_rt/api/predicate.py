@@ -31,7 +31,7 @@ class Predicate(ABC):
         """Answer whether the transformation applies."""
 
     def test_all(self, records: Sequence[SourceRecord | SinkRecord]) -> list[bool | Exception]:
-        """Return the answer for each record, or what it raised; asked only where records come many at once."""
+        """Return the answer for each record, or its error. Called only where many records come at once."""
         return [_answer(self, record) for record in records]
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
@@ -45,5 +45,5 @@ class Predicate(ABC):
 def _answer(predicate: Predicate, record: SourceRecord | SinkRecord) -> bool | Exception:
     try:
         return predicate.test(record)
-    except Exception as error:  # noqa: BLE001 - plug-in code: whatever it throws is this record's failure
+    except Exception as error:  # noqa: BLE001 - plug-in code: an error of any class fails only this record
         return error

@@ -1,6 +1,6 @@
-"""Source connectors over logs: their records have numbers, and what lies between two numbers can be read again.
+"""Source connectors over logs: their records have numbers, and the records of a range of numbers can be read again.
 
-A reader of such a connector need not poll to know where a batch ends: it asks for ranges, and has them read elsewhere.
+A reader of such a connector need not poll to find the end of a batch: it asks for ranges, and has them read elsewhere.
 """
 
 from __future__ import annotations
@@ -15,39 +15,42 @@ from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
-    """Records of one source partition: those of number ``first`` and behind, before ``end``. Numbers may have none."""
+    """Records of one source partition with numbers from ``first`` up to, but without, ``end``.
+
+    Numbers may have gaps.
+    """
 
     partition: Mapping[str, Any]
     first: int
-    end: int | None  # None: all that is there, and what comes while it is read
+    end: int | None  # None: all records so far, and those that arrive during the read
     topic: str | None = None  # that all of them go to, before any transformation; None: not known
     topic_partition: int | None = None  # the same
     log_id: str | None = None  # another one when the log is not the one of before, in spite of its name; None: unknown
 
 
 class RangeSourceConnector(SourceConnector):
-    """A source connector whose offsets are numbers of records. Its tasks can be given what to read."""
+    """A source connector whose offsets are numbers of records. A caller can give its tasks the records to read."""
 
     @abstractmethod
     def ranges(self, stored: Sequence[SourceOffset], since_ms: int | None = None) -> list[SourceRange]:
-        """Return what each source partition holds now behind its stored offset; ``end`` is always a number.
+        """Return the range that each source partition holds now after its stored offset; ``end`` is always a number.
 
-        Without a stored offset, or where the log does not have that place, it begins where a task would.
-        ``since_ms``: records before the first one of this time, or later, are left out. Called while it is started.
+        A range begins where a task would if there is no stored offset or the log no longer has it. ``since_ms``: leave
+        out the records before the first one of this time or later. Called while the connector is started.
         Raises ConnectError: the source cannot be asked.
         """
 
     def absent(self) -> list[str]:
-        """Return what the configuration names and the source does not have, as texts for a message. None by default.
+        """Return names in the configuration that the source does not have, as texts for a message. None by default.
 
-        A batch read is refused with them. A task or a stream waits for them. Called while the connector is started.
+        A batch read is rejected with them. A task or a stream waits for them. Called while the connector is started.
         """
         return []
 
     def may_lose(self, *, recreated: bool) -> bool:
-        """Tell whether a stream goes on where records behind its position are gone. It ends with an error by default.
+        """Return whether a stream continues when records after its position are gone. By default it ends with an error.
 
-        ``recreated``: the log is another one; its own records are all read then.
+        ``recreated``: the log was replaced by another one. The stream then reads all of the new log's records.
         """
         return False
 
@@ -61,8 +64,11 @@ class RangeSourceConnector(SourceConnector):
 
     @abstractmethod
     def number_behind(self, offset: Mapping[str, Any]) -> int:
-        """Return the first number that a task resuming at a source offset reads. Raises ConnectError: it is none."""
+        """Return the number of the first record that a task resuming at a source offset reads.
+
+        Raises ConnectError: the offset is invalid.
+        """
 
     @abstractmethod
     def offset_before(self, number: int) -> Mapping[str, Any] | None:
-        """Return the source offset of a task that goes on at a number; None: it begins."""
+        """Return the source offset from which a task resumes at a number. None: the task starts at the beginning."""

@@ -17,7 +17,7 @@ B = TypeVar("B", "SourceBatch", "SinkBatch")
 _set = object.__setattr__
 
 ConsumeRow = tuple[str, int, int, int | None, bytes | None, bytes | None, list[dict[str, Any]] | None]
-"""What was consumed: (topic, partition, offset, timestamp in ms, key, value, headers)."""
+"""A consumed record: (topic, partition, offset, timestamp in ms, key, value, headers)."""
 
 
 def altered(record: R, **changes: Any) -> R:
@@ -39,7 +39,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumn:
-    """One header that each record of a batch has, with a value of its own in ``values``; ``schema`` is of all."""
+    """One header that every record of a batch has. ``values`` holds one element a record; ``schema`` applies to all."""
 
     key: str
     values: pa.Array
@@ -47,11 +47,11 @@ class HeaderColumn:
 
 
 BatchHeader = Header | HeaderColumn
-"""What each record of a batch has: the very same header, or one with values of their own."""
+"""A header of a batch: one that is equal for all records, or a column with one value a record."""
 
 
 class Delivered(NamedTuple):
-    """So many records of a task, which lie in a partition at ``offset`` and the offsets behind it."""
+    """A number of consecutive acknowledged records of a task. The first of them is at ``offset`` of the partition."""
 
     topic: str
     partition: int
@@ -60,7 +60,7 @@ class Delivered(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where an acknowledged record lies (Java ``RecordMetadata``)."""
+    """The place of an acknowledged record in Kafka (Java ``RecordMetadata``)."""
 
     topic: str
     partition: int
@@ -87,14 +87,13 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class SourceBatch:
-    """Many records of ONE source partition and ONE topic in Arrow columns: what a fast ``poll()`` returns.
+    """Many records of ONE source partition and ONE topic in Arrow columns, as a fast ``poll()`` returns them.
 
-    ``values`` holds one element a record (string, binary, struct ...); ``keys``, ``timestamps_ms`` (int64) and
-    ``headers`` (lists of {key, value} with values of bytes) are as long or None. ``more_headers`` stand behind those:
-    what transformations of the batch gave each record. ``partition`` None: the key decides.
-    ``source_offset`` is where to resume after the LAST record; a batch without records moves it once everything before
-    the batch is durable. ``value_schema`` is the Connect schema of every value,
-    None for schemaless.
+    ``values`` holds one element a record (string, binary, struct ...). ``keys``, ``timestamps_ms`` (int64) and
+    ``headers`` (lists of {key, value} with values of bytes) are as long or None. Transformations of the batch add
+    ``more_headers``, which follow ``headers`` in each record. ``partition`` None: the key decides.
+    ``source_offset`` is where to resume after the LAST record. A batch without records moves it once everything before
+    the batch is durable. ``value_schema`` is the Connect schema of every value, None for schemaless.
     """
 
     source_partition: Mapping[str, Any]
@@ -138,8 +137,8 @@ def _each_column(batch: B, change: Callable[[pa.Array], pa.Array]) -> B:
 class Written:
     """Records of ONE source partition that the task has written to ``topic`` itself, and the brokers acknowledged.
 
-    See ``SourceTaskContext.own_writes``. Nothing is sent any more; ``source_offset``, where to resume after the last of
-    them, is committed in its turn. ``size`` is what they took on their way, bytes.
+    See ``SourceTaskContext.own_writes``. The worker sends nothing for them; it only commits ``source_offset``, where to
+    resume after the last of them. ``size`` is their number of bytes on the network.
     """
 
     source_partition: Mapping[str, Any]
@@ -150,7 +149,7 @@ class Written:
 
 
 Polled = SourceRecord | SourceBatch | Written
-"""What a source task's ``poll`` returns one of."""
+"""An element of the sequence that a source task's ``poll`` returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +169,13 @@ class SinkRecord:
 
 @dataclass(frozen=True, slots=True)
 class SinkBatch:
-    """Many records of ONE topic partition in Arrow columns: what ``SinkTask.put_batch`` gets.
+    """Many records of ONE topic partition in Arrow columns, as ``SinkTask.put_batch`` gets them.
 
-    ``values`` and ``offsets`` (int64, ascending) hold one element a record; ``keys`` and ``timestamps_ms`` (int64) are
-    as long, or None where every record has null there. The schemas are those of every value and key, None: schemaless.
+    ``values`` and ``offsets`` (int64, ascending) hold one element a record. ``keys`` and ``timestamps_ms`` (int64) are
+    as long, or None where every record has null there. The schemas apply to every value and key; None: schemaless.
     Schemaless numbers of which some are whole and some are not are a sparse union of int64 and float64.
-    ``headers`` (lists of {key, value} as they were consumed) and ``more_headers`` (what transformations gave each
-    record) are for transformations and predicates; of a task only ``SinkTask.takes_headers`` gets the former.
+    ``headers`` (lists of {key, value} as consumed) and ``more_headers`` (which transformations gave each record) are
+    for transformations and predicates. A task gets ``headers`` only if ``SinkTask.takes_headers``.
     """
 
     topic: str
@@ -204,9 +203,9 @@ class SinkBatch:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord(SinkRecord):
-    """A sink record that knows what it was made from, through transformations too (Java ``InternalSinkRecord``).
+    """A sink record that keeps the consumed record it was made from, through transformations too.
 
-    Tasks get these where errant records are reported to a dead letter queue or a log.
+    Java: ``InternalSinkRecord``. Tasks get these if errant records are reported to a dead letter queue or a log.
     """
 
     original: ConsumeRow | None = field(default=None, repr=False, compare=False)

@@ -1,6 +1,6 @@
 """REST extensions: they see every request first, and may add paths (Java ``ConnectRestExtension``).
 
-An extension is an ASGI middleware and a few routes; what it needs to know of the cluster it asks ``ClusterState``.
+An extension is an ASGI middleware and a few routes. It reads the state of the cluster from ``ClusterState``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Asgi = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 
 class ClusterState(Protocol):
-    """What an extension may know of the workers and their connectors (Java ``ConnectClusterState``)."""
+    """The workers and their connectors, as an extension may read them (Java ``ConnectClusterState``)."""
 
     def kafka_cluster_id(self) -> str:
         """Return the id of the Kafka cluster, empty while unknown."""
@@ -22,7 +22,7 @@ class ClusterState(Protocol):
         """Return every connector's name, sorted."""
 
     def connector_config(self, name: str) -> Mapping[str, str]:
-        """Raises NotFoundError."""
+        """Return a connector's configuration. Raises NotFoundError: there is no such connector."""
 
 
 class ConnectRestExtension:
@@ -40,7 +40,7 @@ class ConnectRestExtension:
         return app
 
     def routes(self, cluster: ClusterState) -> Sequence[tuple[str, str, Asgi]]:
-        """Return (method, path, application) of paths of its own; JAX-RS resources in Java."""
+        """Return a (method, path, application) for each path that the extension adds. In Java: JAX-RS resources."""
         return ()
 
     def close(self) -> None:

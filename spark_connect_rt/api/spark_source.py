@@ -1,4 +1,4 @@
-"""Source tasks that Spark itself runs: what it reads by ``spark.read`` or ``spark.readStream`` becomes records."""
+"""Source tasks that Spark runs: the rows that ``spark.read`` or ``spark.readStream`` returns become records."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class SparkSourceTask:
     """Marks a task that the driver runs as Spark jobs. ``Connector.task_class`` returns it; its code is never run."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Refuse. Raises ConnectError: its host, a DataFrame for one, is no worker's driver."""
+        """Always raise ConnectError: the task's host, for example a DataFrame, is not the driver of a worker."""
         raise ConnectError("Spark reads this source by itself: in a notebook use its own spark.read.format(...)")

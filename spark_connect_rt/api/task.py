@@ -28,28 +28,30 @@ if TYPE_CHECKING:
 
 
 IdleLook = Callable[[], bool]
-"""Says, from any thread and within microseconds, whether a poll may find something now."""
+"""Returns, from any thread and within microseconds, whether a poll may find something now."""
 
 
 class OffsetReader(Protocol):
-    """Reads what the offset topic holds for this connector (Java ``OffsetStorageReader``)."""
+    """Reads this connector's offsets from the offset topic (Java ``OffsetStorageReader``)."""
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """Return the stored offset of each source partition, in order; None where there is none."""
 
 
 class TransactionContext(Protocol):
-    """Where a source task says that its transactions end (KIP-618). Only calls from within ``poll`` count for its poll.
+    """Lets a source task define where its transactions end (KIP-618).
 
-    A record is named by itself, the very object that ``poll`` returns. What is aborted is never visible to readers of
-    committed data, but its offsets are committed: it does not come again.
+    Only calls from within ``poll`` count for its poll.
+
+    Pass the very object that ``poll`` returns as the record. Readers of committed data never see aborted records, but
+    the worker commits their offsets, so the task does not read them again.
     """
 
     def commit_transaction(self, record: SourceRecord | SourceBatch | None = None) -> None:
-        """Commit behind this record; None: behind the batch that this poll returns."""
+        """Commit after this record. None: after the batch that this poll returns."""
 
     def abort_transaction(self, record: SourceRecord | SourceBatch | None = None) -> None:
-        """Drop everything since the last end up to this record; None: up to the end of this poll's batch."""
+        """Abort everything since the last end up to this record. None: up to the end of this poll's batch."""
 
 
 PLUGINS = "plugins"  # the group of a metric that names none
@@ -63,43 +65,44 @@ class PluginMetrics(Protocol):
     """
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
-        """Add to ``<name>-count``; ``<name>-rate`` is what was added a second, over the window."""
+        """Add to ``<name>-count``; ``<name>-rate`` is the number added per second, over the window."""
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
-        """Take in values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
+        """Record values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
 
     def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
-        """Say what ``<name>`` is now; it is shown until something else is said, or the task is hosted again."""
+        """Set the current value of ``<name>``. It is shown until the next call, or until the task is hosted again."""
 
 
 class NoPluginMetrics:
-    """PluginMetrics that no one looks at."""
+    """PluginMetrics that discard every value."""
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
-        """Do nothing."""
+        """Discard the number and do nothing else."""
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
-        """Do nothing."""
+        """Discard the values and do nothing else."""
 
     def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
-        """Do nothing."""
+        """Discard the value and do nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnWrites:
-    """Whether a task may write records to its topics itself, beside its worker's producer, and return ``Written``.
+    """Whether a task may write records to its topics without its worker's producer, and return ``Written``.
 
-    It may where nothing looks at them on their way: no transformation, converters that pass bytes on, no transaction.
+    Allowed only if nothing inspects or changes the records in between: no transformation, converters that pass bytes
+    through, no transaction.
     """
 
     properties: Mapping[str, str] | None = None
-    """Java's properties of the producer that the worker would use, secrets and all; None: it may not."""
+    """Java's properties of the producer that the worker would use, including secrets. None: the task may not write."""
     obstacles: Sequence[str] = ()
-    """The settings because of which it may not."""
+    """The settings that forbid it, empty if none does."""
 
 
 class SourceTaskContext(Protocol):
-    """What a source task may ask of its worker."""
+    """The worker, as a source task sees it (Java ``SourceTaskContext``)."""
 
     offset_reader: OffsetReader
     metrics: PluginMetrics = NoPluginMetrics()
@@ -107,14 +110,18 @@ class SourceTaskContext(Protocol):
     """None unless the worker does exactly-once and ``transaction.boundary`` is ``connector``."""
     own_writes: OwnWrites = OwnWrites()
     previewed: bool = False
-    """Whether the task runs for a preview: then it changes nothing outside itself (no file moved, removed or marked,
-    no request that is not safe), as the connector's real task may be running."""
+    """Whether the task runs for a preview. The connector's real task may run at the same time.
+
+    A previewed task must not change anything outside itself: it moves, removes or marks no file and sends only safe
+    requests.
+    """
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
-        """Give up one unreadable piece of input at ``place`` (file, line, offset ...).
+        """Skip one unreadable piece of input at ``place`` (file, line, offset ...).
 
-        ``data`` is the piece itself, for the connector's dead letter queue; without it none is sent.
-        errors.tolerance=none: raises DataError naming the place, the task fails. all: counts and logs it.
+        ``data`` is the piece itself for the connector's dead letter queue. Without it, no dead letter is sent.
+        With ``errors.tolerance=all`` the piece is counted and logged. With ``none`` it raises DataError that names the
+        place, which fails the task.
         """
 
     def record_event(self, summary: str, **details: str | int) -> None:
@@ -129,21 +136,24 @@ class ErrantRecordReporter(Protocol):
     """Where a sink task reports single records that it cannot deliver (KIP-610)."""
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
-        """Give up one record: it is counted, logged and dead-lettered as the connector is configured. Any thread.
+        """Skip one record: count, log and dead-letter it as the connector is configured. Any thread.
 
-        The dead letter holds what was consumed; for a record that the task made itself, what the converters make of
-        it. No one has to wait for the future: no offset is committed before every report is acknowledged.
-        Raises ConnectError when ``errors.tolerance`` is none.
+        The dead letter holds the consumed record. If the task made the record itself, the dead letter holds the output
+        of the converters. You need not wait for the future: no offset is committed before every report is acknowledged.
+        Raises ConnectError when ``errors.tolerance=none``.
         """
 
 
 class SinkTaskContext(Protocol):
-    """What a sink task may ask of its worker."""
+    """The worker, as a sink task sees it (Java ``SinkTaskContext``)."""
 
     metrics: PluginMetrics = NoPluginMetrics()
     previewed: bool = False
-    """Whether the task runs for a preview: then it changes nothing outside itself (no file moved, removed or marked,
-    no request that is not safe), as the connector's real task may be running."""
+    """Whether the task runs for a preview. The connector's real task may run at the same time.
+
+    A previewed task must not change anything outside itself: it moves, removes or marks no file and sends only safe
+    requests.
+    """
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the partitions this task holds now."""
@@ -152,7 +162,7 @@ class SinkTaskContext(Protocol):
         """Return the reporter; None without a dead letter queue and without ``errors.log.enable``, as in Java."""
 
     def configs(self) -> Mapping[str, str]:
-        """Return the task's configuration."""
+        """Return the task's configuration, with references to config providers resolved."""
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, once the present call has returned; others are passed over."""
@@ -168,11 +178,11 @@ class SinkTaskContext(Protocol):
         """Get nothing of these partitions until ``resume``. Raises ConnectError: one is not this task's."""
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with these partitions where they were paused. Raises ConnectError: one is not this task's."""
+        """Resume reading these paused partitions. Raises ConnectError: a partition is not assigned to this task."""
 
 
 class Task(ABC):
-    """What source and sink tasks have in common (Java ``Task``)."""
+    """The common part of source and sink tasks (Java ``Task``)."""
 
     def version(self) -> str:
         """Return the version reported in the task's status."""
@@ -180,7 +190,7 @@ class Task(ABC):
 
     @abstractmethod
     def start(self, config: Mapping[str, str]) -> None:
-        """Open what the task needs. ``self.context`` is set. An error fails the task."""
+        """Open the task's resources. ``self.context`` is set. An error fails the task."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -194,9 +204,9 @@ class SourceTask(Task):
 
     @abstractmethod
     def poll(self) -> Sequence[Polled] | None:
-        """Return what is there, None or empty if nothing; must return within about 100 ms when idle.
+        """Return the available records, None or empty if there are none. Must return within about 100 ms when idle.
 
-        Raises RetriableError: tried again; any other error fails the task.
+        Raises RetriableError to be polled again. Any other error fails the task.
         """
 
     def idle_wait_ms(self) -> int:
@@ -207,23 +217,23 @@ class SourceTask(Task):
         return 100
 
     def idle_look(self) -> IdleLook | None:
-        """Return what sees something new at less cost than a poll; None (the default): only a poll does.
+        """Return a check that detects new input at less cost than a poll. None (the default): only a poll does.
 
-        Asked after an empty poll. One thread of the process then looks for all its idle tasks, twice a second or ten
-        times where ``idle_wait_ms`` is below 200, and this task is polled when its look says yes, or raises. It has to
-        see what has come since that poll; it is not asked about anything else, and must not wait.
+        Called after an empty poll. One thread of the process then runs the checks of all its idle tasks twice a second,
+        or ten times if ``idle_wait_ms`` is below 200. The engine polls this task when its check returns True or raises.
+        The check has to detect all input since that poll and must not block.
         """
         return None
 
     def is_writing(self) -> bool:
-        """Tell whether records that the task writes itself are under way, or written and not returned yet.
+        """Return whether records that the task writes itself are in flight, or acknowledged and not yet returned.
 
-        Default False. Asked before a pause and a stop, which wait for them as long as they may.
+        Default False. Called before a pause and a stop, which wait for such records as long as their timeouts allow.
         """
         return False
 
     def finish_writing(self) -> Sequence[Written]:
-        """Read nothing more, wait about 100 ms for what is under way, and return what is acknowledged."""
+        """Read nothing more, wait about 100 ms for records in flight, and return those that are acknowledged."""
         return ()
 
     def has_more(self) -> bool | None:
@@ -237,23 +247,25 @@ class SourceTask(Task):
         return None
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
-        """These records are acknowledged and lie at these offsets: for each partition in the order they were returned.
+        """Called when these records are acknowledged, with their offsets.
 
-        Called before ``commit``. Overriding it has the broker's answer looked at for every record, a third of the
-        producer's speed.
+        Per partition they are in the order in which they were returned. Called before ``commit``. Overriding it makes
+        the producer inspect the broker's answer for every record, which costs a third of its speed.
         """
 
     def commit(self) -> None:
-        """Everything returned by earlier polls whose offsets were committed is durable (after each batch).
+        """Called after each batch: everything that earlier polls returned and whose offsets were committed is durable.
 
-        What it raises is logged and fails nothing, as of ``commit_record``.
+        An error is logged and does not fail the task. The same holds for ``commit_record``.
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """``record``, as ``poll`` returned it, is acknowledged and lies there (row form only).
+        """Called when ``record``, as ``poll`` returned it, is acknowledged (row form only).
 
-        None: it is nowhere to be read, for a transformation dropped it, it was errant, or its transaction was aborted.
-        Overriding it costs about what converting the record does.
+        ``metadata`` is where it was written.
+
+        ``metadata`` None: consumers cannot read it, because a transformation dropped it, it was errant, or its
+        transaction was aborted. Overriding this method costs about as much as converting the record.
         """
 
 
@@ -263,92 +275,97 @@ class SinkTask(Task):
     context: SinkTaskContext
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are newly assigned."""
+        """Called when these partitions are newly assigned."""
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Take the records, in order per partition.
+        """Write the records, which are in order per partition.
 
-        Raises RetriableError: the same records come again. DataError: a record is to blame; with
-        ``errors.tolerance=all`` the same records come again in halves until those to blame are found (see
-        ``may_put_halves``). Any other error fails the task, as in Java, and no record is dead-lettered:
-        ExternalError is the one for a target that stayed away until the retries were used up.
+        Raises RetriableError: the worker puts the same records again.
+        Raises DataError: a record is bad. With ``errors.tolerance=all`` the worker puts the same records again in
+        halves until it has found the bad ones (see ``may_put_halves``).
+        Any other error fails the task, as in Java, and no record is dead-lettered. Raise ExternalError if the target is
+        still unavailable after all retries.
         """
 
     def put_batch(self, batch: SinkBatch) -> bool:
-        """Take the records of one partition as columns; False (the default): they come to ``put`` instead.
+        """Write the records of one partition as columns. Return False (the default) to get them in ``put`` instead.
 
-        A task that returns False is asked less and less often, at last for one batch in 65.
-        Overriding it is all a task has to do to be asked; ``put`` stays, for what has no column form (headers, a
-        converter or transformation that needs rows) and for finding the records to blame when ``put_batch`` raised.
-        True means what the return of ``put`` means. Raises as ``put``.
+        A task that returns False gets columns less and less often, down to one batch in 65.
+        The engine calls this method if the class overrides it. ``put`` remains necessary: for records without a column
+        form (headers, a converter or transformation that needs rows), and to find the bad records when ``put_batch``
+        raised. True means the same as a return of ``put``. Raises as ``put``.
         """
         return False
 
     def wants_partitions_apart(self) -> bool:
-        """Tell whether columns of several partitions that were read together are worth a ``put_batch`` each.
+        """Return whether each of several partitions that were read together is worth its own ``put_batch``.
 
-        True by default. False where a call costs much, such as a transaction: they come to ``put``, all at once.
+        True by default. False where a call is expensive, such as a transaction: ``put`` then gets all records at once.
         """
         return True
 
     def largest_put(self) -> int | None:
-        """Return how many records of a partition may come at once when the task is slower than Kafka.
+        """Return how many records of a partition a call may get at most while the task is slower than Kafka.
 
-        None (the default): as many as one read brings, 5,000. More where each call costs much, such as a transaction:
-        what waits comes together, at most 8 MiB. The user's ``max.poll.records`` goes before it.
+        None (the default): as many as one read returns, 5,000. Return more where each call is expensive, such as a
+        transaction. Waiting records are then put together, up to 8 MiB. The user's ``max.poll.records`` takes
+        precedence.
         """
         return None
 
     def takes_absent_values(self) -> bool:
-        """Tell whether ``put_batch`` takes records without a value among others: nulls, whatever ``value_schema`` says.
+        """Return whether ``put_batch`` accepts null values among others, even if ``value_schema`` is not optional.
 
-        False by default: batches with such records come to ``put``.
+        False by default: batches with such records go to ``put``.
         """
         return False
 
     def preview_put(self, records: Sequence[SinkRecord]) -> None:
-        """Take the records as ``put`` would, and take all of it back: nothing of it may be seen by others, or stay.
+        """Write the records as ``put`` would, then roll all of it back.
 
-        For previews (``POST /admin/preview`` with ``put``), on a task that is started and opened as always and gets
-        nothing else. What does not fit must show as it would in ``put``. Raises as ``put``; NotImplementedError (the
-        default): this sink cannot take back what it wrote.
+        No other reader may see it, and nothing may remain.
+
+        For previews (``POST /admin/preview`` with ``put``). The task is started and opened as usual and gets nothing
+        else. A record that ``put`` would reject must fail here in the same way. Raises as ``put``. Raises
+        NotImplementedError (the default): this sink cannot roll back its writes.
         """
         raise NotImplementedError
 
     def reads_headers(self) -> bool:
-        """Tell whether headers matter to the task. True by default: batches with some come to ``put``.
+        """Return whether the task reads headers. True by default: batches with headers go to ``put``.
 
-        False: they come to ``put_batch`` as others do, without their headers.
+        False: they go to ``put_batch`` without their headers.
         """
         return True
 
     def takes_headers(self) -> bool:
-        """Tell whether ``put_batch`` takes headers as bytes (``batch.headers``), as ByteArrayConverter gives them.
+        """Return whether ``put_batch`` accepts headers as bytes (``batch.headers``), as ByteArrayConverter does.
 
-        False by default. With another header converter, or headers that a transformation adds, records come to ``put``.
+        False by default. With another header converter, or headers that a transformation adds, records go to ``put``.
         """
         return False
 
     def may_put_halves(self) -> bool:
-        """Tell whether records of a ``put`` that raised DataError may be put again in smaller batches.
+        """Return whether records of a ``put`` that raised DataError may be put again in smaller batches.
 
-        Return False when an error leaves the task unable to go on, or with records it would then write twice and must
-        not; the error then fails the task, as in Java.
+        Return False if the task cannot continue after an error, or would write some records twice and must not. The
+        error then fails the task, as in Java.
         """
         return True
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything put so far durable; raises as ``pre_commit``, whose ``offsets`` these are."""
+        """Make all records put so far durable. ``offsets`` are those of ``pre_commit``; raises like it."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Return the offsets that may be committed; by default flushes and returns all.
 
-        ``offsets`` is next offset per partition: of all, or of those that go (``close`` follows). Whatever is raised
-        fails nothing: everything since the last commit is put again, of partitions that go by their next owner.
+        ``offsets`` has the next offset of each partition: of all, or of those that are revoked (``close`` follows). An
+        error does not fail the task: everything since the last commit is put again, by the next owner if the partition
+        is revoked.
         """
         self.flush(offsets)
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions go away; called after their pre_commit."""
+        """Called when these partitions are revoked, after their pre_commit."""

@@ -16,44 +16,50 @@ R = TypeVar("R", SourceRecord, SinkRecord)
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record that a step (its place among its neighbours) raised at."""
+    """An error that a step raised for a record. ``step``: the position of the step among its neighbours."""
 
     step: int
     error: Exception
 
 
 Applied = SourceRecord | SinkRecord | None | Refused
-"""What became of a record: the one to go on with, None (dropped), or why not."""
+"""The result of a transformation: the record to continue with, None (dropped), or the error."""
 
 
 class Together(Protocol):
-    """Neighbouring steps of a chain that apply to many records at once, as they would to one after the other."""
+    """Neighbouring steps of a chain that transform many records in one call, with the same result as one by one."""
 
     def prepare(self, *, sink: bool) -> None:
-        """Get ready for such records. Raises BadConfigError."""
+        """Initialize for sink records, or for source records. Raises BadConfigError."""
 
     def apply_all(self, records: Sequence[Any]) -> list[Applied]:
-        """Return what became of each record. Raises ExternalError: no record is to blame."""
+        """Return the result for each record. Raises ExternalError: the failure is not caused by a record."""
 
     def close(self) -> None:
         """Called once, at the end of the task."""
 
 
 class Transformation(ABC):
-    """Made without arguments, configured once. A changed record is a new one: ``dataclasses.replace``."""
+    """One step of a chain (Java ``Transformation``): it changes a record or drops it.
+
+    The worker creates it without arguments and configures it once. Return a changed copy: ``dataclasses.replace``.
+    """
 
     takes_headers: ClassVar[bool] = False
-    """Whether ``apply_batch`` takes batches with headers, too (``headers``, ``more_headers``); else they go by rows."""
+    """Whether ``apply_batch`` also accepts batches with headers (``headers``, ``more_headers``).
+
+    If not, they go by rows.
+    """
 
     def together(self) -> Callable[[Sequence[Any]], Together] | None:
-        """Return what joins steps of a chain that follow each other and return the same function here, or None.
+        """Return a function that joins neighbouring steps which return the same function, or None.
 
-        Joined steps are given many records at once; ``apply`` is used only where one record comes alone.
+        Joined steps get many records at once. ``apply`` is called only for a record that comes alone.
         """
         return None
 
     def takes_predicate(self, predicate: Predicate) -> bool:
-        """Tell whether ``together`` can ask that predicate itself."""
+        """Return whether ``together`` can evaluate that predicate itself."""
         return False
 
     def config_def(self) -> ConfigDef:
@@ -65,12 +71,13 @@ class Transformation(ABC):
 
     @abstractmethod
     def apply(self, record: R) -> R | None:
-        """Return the record to go on with, None to drop it. Raises DataError."""
+        """Return the record to continue with, None to drop it. Raises DataError: the record cannot be transformed."""
 
     def apply_batch(self, batch: B) -> B | None:
-        """Return a whole batch transformed, fewer records if some were dropped; None: it has to go row by row.
+        """Return a whole batch transformed, with fewer records if some were dropped. None: use ``apply`` for each row.
 
-        What comes out must be what ``apply`` makes of each record. Raises nothing: rows find whom to blame.
+        The result must be equal to that of ``apply`` for each record. Raises nothing: return None, and the rows show
+        which record is bad.
         """
         return None
 

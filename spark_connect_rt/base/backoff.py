@@ -37,7 +37,7 @@ class Backoff:
         return min(self.longest, exact * (1 + self.jitter * (2 * chance - 1)))
 
 
-# Chance without a source of it: spreads what would happen at one instant, the same way each time it is asked.
+# Deterministic jitter: spreads events that would happen at one instant, the same way each time it is called.
 #
 # For decisions that a tick makes and a simulation repeats.
 

@@ -51,16 +51,16 @@ _log = logging.getLogger(__name__)
 
 
 def resolve_jars(coordinates: Sequence[str], downloads: Downloads | None = None) -> list[Path]:
-    """Return the jars of ``group:artifact:version`` coordinates and of all they need.
+    """Return the jars of ``group:artifact:version`` coordinates and of all their dependencies.
 
-    The first call downloads (Kafka's broker: 45 jars, 44 MB); later calls read a list on disk and
-    need no network. A call that was ended in the middle, by kill -9 too, is continued by the next one.
+    The first call downloads (Kafka's broker: 45 jars, 44 MB). Later calls read a list on disk and need no network.
+    If a call was interrupted, even by kill -9, the next one continues it.
 
     Args:
-        coordinates: what is wanted.
+        coordinates: the artifacts.
         downloads: shows the progress of each file.
 
-    Raises StartupError naming the coordinates when they cannot be had.
+    Raises StartupError naming the coordinates when they cannot be downloaded.
     """
     digest = hashlib.sha256("\n".join(coordinates).encode()).hexdigest()[:16]
     folder = cache_directory() / "jars"
@@ -78,7 +78,7 @@ def resolve_jars(coordinates: Sequence[str], downloads: Downloads | None = None)
 
 
 class DownloadJournal:
-    """Remembers which file is on its way: jgo writes to the final place, and takes what lies there for whole."""
+    """Remembers unfinished downloads: jgo writes to the final path, and any file there counts as complete."""
 
     def __init__(self, path: Path) -> None:
         """Take the journal's own file."""
@@ -115,7 +115,7 @@ def _download(coordinates: Sequence[str], folder: Path, journal: DownloadJournal
             with httpx.Client(base_url=jgo.MAVEN_CENTRAL_URL, timeout=TIMEOUT_S) as client:
                 return fetch_jars(locked, own, client, downloads)
         return _resolve_with_jgo(jgo, coordinates, folder, journal, downloads)
-    except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
+    except Exception as error:  # a third-party edge: an error of any class means "not resolved"
         raise StartupError(
             f"cannot download {', '.join(coordinates)} from Maven Central: {reason_of(error)}. "
             "Run the same command again to continue, or set bootstrap.servers to a running Kafka.",
@@ -137,7 +137,7 @@ def _resolve_with_jgo(
                 return super().download(artifact)
 
     _log.info("resolving %s from Maven Central", ", ".join(coordinates))
-    # update: what a killed process linked before counts as complete otherwise
+    # update: otherwise links that a killed process made count as complete
     resolver = Resolver(progress_callback=downloads)
     environment = jgo.build("+".join(coordinates), update=True, cache_dir=folder, resolver=resolver)
     # jgo sorts jars into a class path and a module path by their descriptors; Kafka wants one class path.
@@ -145,7 +145,7 @@ def _resolve_with_jgo(
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one sentence why a download failed: the network, a full or read-only disk, else what was raised."""
+    """Return in one sentence why a download failed: the network, a full or read-only disk, else the error itself."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full ({error.filename or cache_directory()}). Free 200 MB there, or set CONNECTRT_CACHE"
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES):
@@ -155,5 +155,5 @@ def reason_of(error: BaseException) -> str:
     return str(error)
 
 
-if __name__ == "__main__":  # what the embedded Kafka needs, while something else is prepared
+if __name__ == "__main__":  # preloads the jars of the embedded Kafka while the caller prepares something else
     resolve_jars((f"{KAFKA_BROKER}:{KAFKA_VERSION}",))

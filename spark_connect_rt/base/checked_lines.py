@@ -1,7 +1,7 @@
-"""A file of JSON lines that proves itself whole: header, rows, and a last line with their count and SHA-256.
+"""A file of JSON lines that proves its integrity: header, rows, and a last line with their count and SHA-256.
 
-Owns: the envelope of topic backups and of log snapshots. Knows no row's meaning. Cut off, changed or joined files are
-refused; nothing here is trusted to be harmless beyond that (no pickle, no code).
+Owns: the envelope of topic backups and of log snapshots. Does not know the meaning of a row. Truncated, changed or
+joined files are rejected. Nothing here is trusted to be harmless beyond that (no pickle, no code).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 def encode_lines(header: Row, rows: Iterable[Row]) -> Iterator[bytes]:
     """Yield the file's lines, each with its line end."""
-    digest, count = hashlib.sha256(), -1  # the header is no row
+    digest, count = hashlib.sha256(), -1  # the header does not count as a row
     for row in (header, *rows):
         line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
         digest.update(line)
@@ -76,7 +76,7 @@ def decode_record(row: Row) -> RawRecord:
 
 
 def checksum(record: RawRecord) -> int:
-    """Return the CRC-32 of what the broker stores of a record: where, when, key and value."""
+    """Return the CRC-32 of a record's fields at the broker: partition, offset, time, key and value."""
     partition, offset, key, value, timestamp_ms = record
     place = f"{partition},{offset},{timestamp_ms},{_length(key)},{_length(value)};".encode()
     return binascii.crc32(place + (key or b"") + (value or b""))

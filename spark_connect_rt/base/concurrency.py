@@ -1,7 +1,8 @@
-"""Threads, waiting and timers, as an argument: what runs beside the tick, and what it waits on.
+"""Threads, waiting and timers, as an argument: how work runs in parallel with the tick, and how it waits.
 
-The machine's own threads unless others are handed in; the tests' simulation hands in ones that a seed schedules on
-virtual time. Short locks that no one waits under stay ``threading.Lock``: they order, they do not wait.
+By default they are the machine's own threads. The simulation of the tests passes threads that a seed schedules on
+virtual time. Locks that are held only briefly stay ``threading.Lock``: they order accesses, and a thread never waits
+for an event while it holds one.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Condition(Protocol):
         """Wait until ``predicate`` is true, at most ``timeout`` seconds; return its last value."""
 
     def notify_all(self) -> None:
-        """Wake every waiting thread."""
+        """Wake every thread that waits for this condition."""
 
 
 class Event(Protocol):
@@ -75,23 +76,23 @@ class Timer(Protocol):
 
 
 class Threads(Protocol):
-    """Where threads, conditions, events and timers come from. Any thread."""
+    """Creates threads, conditions, events and timers. Methods may be called on any thread."""
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
-        """Run ``run`` on a thread of its own that does not keep the process alive."""
+        """Run ``run`` on a separate thread that does not keep the process alive."""
 
     def condition(self) -> Condition:
-        """Return a new condition."""
+        """Return a new condition with its own lock."""
 
     def event(self) -> Event:
-        """Return a new event."""
+        """Return a new event that is not set."""
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
-        """Run ``call`` once after ``delay_ms``, on a thread of its own."""
+        """Run ``call`` once after ``delay_ms``, on a separate thread."""
 
 
 class _Alarms:
-    """Every timer of the process: one thread waits for the first of them, and starts what is due on its own."""
+    """Every timer of the process: one thread waits for the first of them, and starts each call on a separate thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -118,9 +119,9 @@ class _Alarms:
     def _run(self) -> None:
         while True:
             call = self._next()
-            try:  # on a thread of its own: what hangs or raises would keep all others waiting
+            try:  # on a separate thread: a call that hangs or raises would delay all others
                 threading.Thread(target=call, name="timer", daemon=True).start()
-            except RuntimeError:  # there is none to be had now
+            except RuntimeError:  # the machine has no thread left now
                 self.later(NO_THREAD_PAUSE_MS, call)
 
     def _next(self) -> Callable[[], None]:
@@ -154,21 +155,21 @@ class MachineThreads:
         self._timers = _Alarms()
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
-        """See Threads."""
+        """Start a daemon thread of the machine and return it."""
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         return thread
 
     def condition(self) -> Condition:
-        """See Threads."""
+        """Return a new ``threading.Condition`` with its own lock."""
         return threading.Condition()
 
     def event(self) -> Event:
-        """See Threads."""
+        """Return a new ``threading.Event`` that is not set."""
         return threading.Event()
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
-        """See Threads."""
+        """Run ``call`` once after ``delay_ms`` on a separate thread of the machine."""
         return self._timers.later(delay_ms, call)
 
 
@@ -185,18 +186,18 @@ class Clock(Protocol):
         """Return ms since the epoch."""
 
     def monotonic_ms(self) -> int:
-        """Return ms of a clock that never goes back."""
+        """Return the time of a clock that never goes back, ms."""
 
 
 class SystemClock:
     """Port Clock by the machine's own clocks."""
 
     def now_ms(self) -> int:
-        """See Clock."""
+        """Return the machine's wall clock time, ms since the epoch."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """See Clock."""
+        """Return the machine's monotonic time in ms. Its zero is arbitrary."""
         return time.monotonic_ns() // 1_000_000
 
 
@@ -213,15 +214,15 @@ Call = Callable[[], None]
 
 
 class SerialExecutor:
-    """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
+    """Runs calls in order on one thread. The thread starts with the first call and ends with ``close``."""
 
     def __init__(
         self, name: str, threads: Threads, report: Report = report_nowhere, linger_s: float | None = None
     ) -> None:
-        """``report`` is called with what a call raises all the same: it ends the thread.
+        """``report`` is called with an unexpected error of a call, which ends the thread.
 
-        ``linger_s``: a thread without a call for so long ends, and the next call starts another: of thousands, few are
-        busy. None: it stays.
+        ``linger_s``: a thread without a call for so long ends, and the next call starts another one, because few of
+        thousands are busy. None: it stays.
         """
         self._linger_s = linger_s
         self._name = name
@@ -246,7 +247,7 @@ class SerialExecutor:
             self._changed.notify_all()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; return whether it came."""
+        """Wait for the end; return whether it was reached."""
         if self._thread is None:
             return True
         self._thread.join(timeout_s)
@@ -264,22 +265,22 @@ class SerialExecutor:
             return self._calls.popleft()
 
 
-# Answers of requests: a Future gets what a call returned or raised, whatever that is, and whatever became of it.
+# Answers of requests: a Future gets the result or the error of a call.
 #
-# The one place where a request's work, plug-in code included, ends: nothing it raises passes to the thread that ran it.
+# The one place where a request's work, plug-in code included, ends: no error passes to the thread that ran it.
 
 
 def answered(call: Callable[[], T | Future[T]]) -> Future[T]:
-    """Return what a call answered at once, or its error, or what a Future gets that it returned."""
+    """Return a call's result or error, or those of the Future that it returned."""
     answer: Future[T] = Future()
     answer_by(answer, call)
     return answer
 
 
 def answer_by(answer: Future[T], call: Callable[[], T | Future[T]]) -> None:
-    """Give ``answer`` what a call returns or raises, or what a Future gets that it returns.
+    """Give ``answer`` a call's result or error, or those of the Future that it returned.
 
-    An answer that was cancelled asks for no call; from here on it cannot be cancelled.
+    A cancelled answer does not need the call. From here on it cannot be cancelled.
     """
     if not _is_wanted(answer):
         return
@@ -295,7 +296,7 @@ def answer_by(answer: Future[T], call: Callable[[], T | Future[T]]) -> None:
 
 
 def copy_outcome(done: Future[T], answer: Future[T]) -> None:
-    """Give ``answer`` what ``done`` got, unless it was cancelled meanwhile."""
+    """Give ``answer`` the result or error of ``done``, unless it was cancelled meanwhile."""
     if not _is_wanted(answer):
         return
     try:
@@ -313,7 +314,7 @@ def _is_wanted(answer: Future[T]) -> bool:
     return answer.running() or (not answer.cancelled() and answer.set_running_or_notify_cancel())
 
 
-# Threads for calls that come often and take little: one that has nothing left to do waits a while for the next call.
+# Threads for frequent short calls: an idle thread waits a while for the next call.
 #
 # A port Threads in front of another one. Starting a thread costs its caller a wait for it to come up; thousands of
 # connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
@@ -322,8 +323,8 @@ def _is_wanted(answer: Future[T]) -> bool:
 # Where the number of threads is limited, calls that hang stop counting, as in Java, which has no limit: a plug-in whose
 # ``validate`` never returns takes threads, and not the worker.
 #
-# Not a ThreadPoolExecutor: the interpreter waits for each of its threads when it ends, and a plug-in's call that hangs
-# would keep the process; and the tests' simulation schedules threads itself, which takes a port.
+# Not a ThreadPoolExecutor, for two reasons. At exit the interpreter joins each of its threads, so a plug-in's call that
+# hangs would keep the process. And the tests' simulation schedules threads itself, which takes a port.
 
 
 KEPT_S, KEPT_MOST = 2.0, 4  # threads that have nothing to do
@@ -344,16 +345,19 @@ class _Run:
         self.over = over
 
     def join(self, timeout: float | None = None) -> None:
-        """See RunningThread."""
+        """Wait until the call has ended, at most ``timeout`` seconds."""
         self.over.wait(timeout)
 
     def is_alive(self) -> bool:
-        """See RunningThread."""
+        """Return whether the call has not ended yet."""
         return not self.over.is_set()
 
 
 class ElasticPool:
-    """Any thread."""
+    """Runs each call on an idle thread or a new one, and keeps a few idle threads.
+
+    Methods may be called on any thread.
+    """
 
     def __init__(
         self,
@@ -419,7 +423,7 @@ class ElasticPool:
             self._grow_later()
         try:
             self._threads.start("brief", lambda: self._work(self._next()))
-        except RuntimeError:  # there is none to be had now; it is tried again
+        except RuntimeError:  # the machine has no thread left now: try again later
             with self._changed:
                 self._count -= 1
                 self._grow_later()
@@ -444,7 +448,7 @@ class ElasticPool:
             )
 
     def answer(self, name: str, call: Callable[[], T | Future[T]]) -> Future[T]:
-        """Run a call that may block; answer with what it returns or raises, or with what a Future gets it returns.
+        """Run a call that may block; answer with its result or error, or with those of a Future that it returns.
 
         Raises RuntimeError: the machine has no thread left.
         """
@@ -453,15 +457,15 @@ class ElasticPool:
         return answer
 
     def condition(self) -> Condition:
-        """See Threads."""
+        """Return a new condition of the port behind this one."""
         return self._threads.condition()
 
     def event(self) -> Event:
-        """See Threads."""
+        """Return a new event of the port behind this one."""
         return self._threads.event()
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
-        """See Threads."""
+        """Run ``call`` once after ``delay_ms`` on a timer of the port behind this one."""
         return self._threads.later(delay_ms, call)
 
     def _work(self, run: _Run | None) -> None:

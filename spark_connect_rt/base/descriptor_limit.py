@@ -1,4 +1,4 @@
-"""The process's limit of open files: raised to what the system allows, checked before a worker starts.
+"""The process's limit of open files: raised to the system's maximum, checked before a worker starts.
 
 A JVM raises its own soft limit (HotSpot's MaxFDLimit) and Python does not, so the two halves of a worker would run out
 at different loads. Owns the numbers and their sentences; ``app`` and the executors' daemon call it.
@@ -15,7 +15,7 @@ MINIMUM = 512
 """Spark's JVM opens about 420 files before it runs a job, most of them jars; the worker's own process about 120."""
 RECOMMENDED = 4_096
 MOST = 1_048_576
-"""Where the hard limit is unlimited or greater: what Linux grants a process by default (``fs.nr_open``)."""
+"""Used where the hard limit is unlimited or greater. Linux grants a process this many by default (``fs.nr_open``)."""
 NOWHERE = "/dev/null"
 
 
@@ -28,14 +28,14 @@ class DescriptorLimit:
 
 
 def raise_descriptor_limit() -> DescriptorLimit:
-    """Raise the soft limit of this process to its hard limit, at most ``MOST``; return what is in force afterwards.
+    """Raise the soft limit of this process to its hard limit, at most ``MOST``; return the limit in force afterwards.
 
-    Processes that are forked or started from now on inherit it. A system that refuses leaves the limit as it was.
+    Processes that are forked or started from now on inherit it. A system that refuses leaves the limit unchanged.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        # macOS bounds it by kern.maxfilesperproc, whatever the hard limit says.
+        # macOS limits it by kern.maxfilesperproc, even below the hard limit.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return descriptor_limit()

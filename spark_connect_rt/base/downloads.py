@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 Downloads = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Called for each file with its name and size in bytes, yields what is called with the bytes of each piece."""
+"""Called for each file with its name and size in bytes; yields a function that takes the bytes of each piece."""
 
 
 @contextlib.contextmanager
 def shown_nowhere(_name: str, _size_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show nothing."""
+    """Yield a progress callback that shows nothing."""
     yield lambda _bytes: None

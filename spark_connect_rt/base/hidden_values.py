@@ -1,7 +1,7 @@
-"""The secrets this process knows, hidden from whatever is shown: traces, statuses, answers, logs.
+"""The secrets this process knows, hidden from all output: traces, statuses, answers, logs.
 
-Owns the one list of them and the one way to hide them. Numbers and switches come from providers, too: what is shorter
-than a secret can be is not remembered, or no trace could be read any more.
+Owns the one list of them and the one way to hide them. Config providers also return numbers and switches. Values that
+are too short for a secret are not remembered: hiding them would make every trace unreadable.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
 
 
 def _values() -> Sequence[str]:
-    """Return what is hidden, the longer one first: it may hold a shorter one."""
+    """Return the hidden values, longer ones first, because they may contain shorter ones."""
     global _longest_first
     found = _longest_first
     if found is None:

@@ -47,9 +47,9 @@ _remembered = lru_cache(maxsize=1_024)(_ordered)  # configurations of one class 
 
 
 def hash_order_of_copy(copied: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """Return ``keys`` as ``new HashMap<>(copied)`` yields them once it was changed to hold these.
+    """Return ``keys`` in the order of ``new HashMap<>(copied)`` after it was changed to hold these.
 
-    The copy's table has room for what was copied, so it is smaller than that of a map that grew.
+    The copy's table is sized for the copied entries, so it is smaller than that of a map that grew.
     """
     inserted = list(dict.fromkeys(keys))
     return _in_buckets(inserted, _capacity_of_copy(len(list(copied)), len(inserted)))
@@ -63,7 +63,7 @@ def _capacity_of_copy(copied: int, count: int) -> int:
 
 
 class NamesInHashOrder:
-    """``hash_order_of_copy(names, names)`` of sorted names, asked for again when some more have come. Any thread."""
+    """Caches ``hash_order_of_copy(names, names)`` of sorted names while names are added. Any thread."""
 
     def __init__(self) -> None:
         # Capacity, names, their buckets and names in order. Replaced whole, never changed.

@@ -32,9 +32,10 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_finite_json(value: Any) -> bytes:
-    """Return what ``encode_json`` does, ten times as fast; no number in ``value`` is infinite or NaN.
+    """Return the result of ``encode_json``, ten times as fast; no number in ``value`` is infinite or NaN.
 
-    A library writes it, and what Java writes otherwise (numbers with a point, control characters) is written again.
+    A library writes it. The parts that Java writes differently (numbers with a point, control characters) are
+    rewritten.
     """
     try:
         quick = orjson.dumps(value)
@@ -55,7 +56,7 @@ def encode_quick_json(value: Any) -> bytes:
 
 
 def decode_quick_json(data: bytes) -> Any:
-    """Return the value of what ``encode_quick_json`` wrote. Raises DataError."""
+    """Return the value that ``encode_quick_json`` wrote. Raises DataError."""
     try:
         return orjson.loads(data)
     except ValueError:
@@ -68,7 +69,7 @@ def tellable(text: str) -> str:
 
 
 def decode_json(data: bytes) -> Any:
-    """Return the value. Like Jackson, text after the first value is not looked at. Raises DataError."""
+    """Return the value. Like Jackson, it ignores text after the first value. Raises DataError."""
     try:
         text = data.decode("utf-8").lstrip(_WHITESPACE)
         value, _ = _DECODER.raw_decode(text)
@@ -166,7 +167,7 @@ def _refuse(literal: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
-# How a dataclass of the ports is shown as JSON: said once, beside its fields.
+# The JSON form of a dataclass of the ports, declared once, next to its fields.
 #
 # Owns: the metadata of fields. The keys are pydantic's names for the same (``alias``, ``description``, ``exclude_if``,
 # ``json_schema_extra``), so that it makes the JSON Schema from the class; rest/json_values.py writes the JSON by them.

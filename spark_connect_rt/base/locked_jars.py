@@ -1,7 +1,7 @@
 """Jars of a lock file: downloaded several at a time, each checked by its SHA-256 before it gets its name.
 
-To resolve a broker's jars takes a hundred requests one after the other, a minute of a first run. The lock file beside
-this module lists them; ``tests/integration/test_locked_jars.py`` compares it with what Maven Central resolves to.
+Resolving a broker's jars takes a hundred sequential requests, a minute of a first run. The lock file next to this
+module lists them. ``tests/integration/test_locked_jars.py`` compares it with the result of Maven Central.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LockedJar:
 
     @property
     def name(self) -> str:
-        """Return the file's name."""
+        """Return the jar's file name without its folders."""
         return PurePosixPath(self.path).name
 
 
@@ -43,7 +43,10 @@ def locked_jars(coordinates: Sequence[str]) -> tuple[LockedJar, ...]:
 
 
 def lock_file(coordinates: Sequence[str]) -> Path | None:
-    """Return where the lock file of one ``group:artifact:version`` lies, or would lie; None: of several."""
+    """Return the path of the lock file of one ``group:artifact:version``, even if it does not exist.
+
+    None: for several.
+    """
     if len(coordinates) != 1:
         return None
     _, artifact, version = coordinates[0].split(":", 2)

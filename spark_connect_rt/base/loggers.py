@@ -55,7 +55,7 @@ class Loggers(Protocol):
     """Reads and sets levels. Any thread."""
 
     def levels(self) -> Mapping[str, LoggerLevel]:
-        """Return the loggers that have a level of their own, ``root`` among them, sorted by name."""
+        """Return the loggers that have their own level, ``root`` among them, sorted by name."""
 
     def level(self, name: str) -> LoggerLevel | None:
         """Return the level a logger works at, None when there is no such logger. ``root`` in any case of letters."""
@@ -64,10 +64,10 @@ class Loggers(Protocol):
         """Set a logger and everything below it (``root``: all) to one of LEVELS; return those that changed, sorted."""
 
 
-# Levels that were set for Java's loggers while this process ran (``PUT /admin/loggers``), for every JVM it has.
+# Levels that were set for Java's loggers while this process ran (``PUT /admin/loggers``), for all of its JVMs.
 #
-# One for a process: a worker sets them, its executors' processes are sent them, each JVM starts with them and is given
-# every change. Owns them in the order in which they were set: a later level of a namespace covers what is below it.
+# One for a process: a worker sets them and sends them to its executors' processes. Each JVM starts with them and gets
+# every change. Owns them in the order in which they were set: a later level of a namespace covers everything below it.
 
 
 Listener = Callable[[Mapping[str, str]], None]
@@ -129,8 +129,8 @@ JAVA_LOG_LEVELS = JavaLogLevels()
 
 # Which task or connector a log line is about, on the driver and on executors.
 #
-# Owns the signs: what a thread works for, the task that a line names, the context that Java's logging puts before a
-# line. A line without any is of the whole process.
+# Owns the signs: the task or connector that a thread works for, the task that a line names, and the context with which
+# Java's logging begins a line. A line without any belongs to the whole process.
 
 
 Subject = ConnectorTaskId | str
@@ -149,7 +149,7 @@ def working_for(subject: Subject) -> None:
 
 
 def subject_of(record: logging.LogRecord) -> Subject | None:
-    """Return what a line is about; None: nothing says it. On the thread that logs."""
+    """Return the subject of a line, None if it is unknown. Call it on the thread that logs."""
     known: Subject | None = getattr(record, ATTRIBUTE, None)
     if known is not None:
         return known
@@ -161,7 +161,7 @@ def subject_of(record: logging.LogRecord) -> Subject | None:
 
 
 def java_subject(message: str, thread: str) -> Subject | None:
-    """Return what a line of a JVM is about: its context stands before the message (``[name|task-0] ``)."""
+    """Return the subject of a JVM's log line. Java's context is in front of the message (``[name|task-0] ``)."""
     found = _JAVA_CONTEXT.match(message)
     if found is not None:
         name, task = found["connector"], found["task"]

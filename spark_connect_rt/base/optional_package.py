@@ -13,9 +13,9 @@ _CODES = {"quickstart": "CRT-1087", "registry": "CRT-1102", "dlt": "CRT-1140"}
 
 
 def optional_module(name: str, extra: str, user: str) -> Any:
-    """Return the module ``name`` of the extra; ``user`` (a plural) is what needs it, as the message names it.
+    """Return the module ``name`` of the extra. ``user`` (a plural) is the part that needs it, as the message names it.
 
-    Raises ConnectError with the extra's code: it is not installed, or something that it imports is not.
+    Raises ConnectError with the extra's code: the module, or one that it imports, is not installed.
     """
     try:
         return importlib.import_module(name)
@@ -24,7 +24,7 @@ def optional_module(name: str, extra: str, user: str) -> Any:
 
 
 def package_folder(name: str, extra: str, user: str) -> Path:
-    """Return the folder of a package whose files alone are wanted: nothing is imported. See ``optional_module``."""
+    """Return the folder of a package whose files alone are needed: nothing is imported. See ``optional_module``."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise _missing(name, extra, user)

@@ -1,7 +1,8 @@
-"""Keeps libraries from importing pandas until it is needed: 2.3 CPU s and 25 MB in every process.
+"""Keeps libraries from importing pandas until it is needed. An import costs each process 2.3 CPU s and 25 MB.
 
-pyarrow imports pandas as soon as it converts anything from or to Python, only to know pandas' objects when it sees one.
-Who shows it one has imported pandas. So pyarrow is made to find no pandas, and to look again after an import of it.
+pyarrow imports pandas as soon as it converts anything from or to Python, only to recognize pandas' objects. A program
+that passes such an object has imported pandas already. So pyarrow first finds no pandas, and looks for it again after
+the program has imported it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PANDAS = "pandas"
 
 
 def load_pandas_on_demand() -> None:
-    """Do so in this process and those forked from it; once."""
+    """Install the import hook in this process and those forked from it; call it once."""
     if _PANDAS in sys.modules or importlib.util.find_spec(_PANDAS) is None:
         return
     import pyarrow as pa
@@ -41,16 +42,18 @@ def import_without_pandas(name: str) -> None:
 
 
 class _Watch:
-    """Hides pandas from one thread at times. Else finds it as all others would, and tells pyarrow when it is imported.
+    """Hides pandas from one thread at a time.
 
-    Who only asks where pandas is has not imported it, so it watches until then. Any thread.
+    For all other imports it finds pandas, and notifies pyarrow of the import.
+
+    A mere search for the module's spec does not import pandas, so the hook stays until a real import. Any thread.
     """
 
     _hidden_from: int | None = None
 
     @contextmanager
     def hiding(self) -> Iterator[None]:
-        """Hide it from this thread meanwhile."""
+        """Hide pandas from this thread inside the block."""
         self._hidden_from = threading.get_ident()
         try:
             yield
@@ -60,7 +63,10 @@ class _Watch:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """See ``importlib.abc.MetaPathFinder``."""
+        """Find pandas with the other finders, unless it is hidden from this thread (``importlib.abc.MetaPathFinder``).
+
+        Raises ModuleNotFoundError: it is hidden from this thread.
+        """
         if name != _PANDAS:
             return None
         if self._hidden_from == threading.get_ident():

@@ -1,9 +1,10 @@
-"""One place that is notified when a part of the worker ended by an error; the first failure ends the worker.
+"""The place that is notified when a part of the worker ended by an error. The first failure ends the worker.
 
-A worker that goes on without one of its threads keeps its place in the group and the tasks that come with it, and moves
-nothing. So each part reports here, the herder ends the work and leaves the group, ``/health`` says why, and the process
+A worker that continued without one of its threads would keep its place in the group and its tasks, and move nothing.
+So each part reports here, the herder ends the work and leaves the group, ``/health`` shows the reason, and the process
 ends with the exit code of the part. Nothing is restarted in place: the process's own supervisor does that.
-What the worker goes on without (``Repeated``) is named in ``/health`` when it ended or hangs.
+Some work (``Repeated``) is not essential: the worker continues without it, and ``/health`` names it if it ended or
+hangs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ AGAIN = "Start the worker again. If it fails again, report the log above."
 
 
 class SupervisedPart(Enum):
-    """What can end, as it is named to the operator; and what to do then."""
+    """The parts that can end, with the name and the advice that an operator sees."""
 
     HERDER = ("the herder", AGAIN)
     GROUP = ("the group membership", AGAIN)
@@ -52,21 +53,21 @@ class PartFailure:
     reason: str
 
     def __str__(self) -> str:
-        """Return the line for operators: what ended, why, and what to do."""
+        """Return the line for operators: the part, the reason and the advice."""
         return f"{self.part.title}: {self.reason.rstrip('.')}. {self.part.advice}"
 
 
 Report = Callable[[SupervisedPart, BaseException | str], None]
-"""Takes what ended and why. Any thread; returns at once."""
+"""Takes the part that ended and the reason. Any thread; returns at once."""
 
 
 def report_nowhere(part: SupervisedPart, error: BaseException | str) -> None:
-    """Only log it: who was made without a supervisor."""
+    """Only log the failure. Used by code that runs without a supervisor."""
     log.error("%s ended: %s", part.title, error, exc_info=error if isinstance(error, BaseException) else None)
 
 
 class Supervisor:
-    """Keeps the first failure and tells it. Any thread."""
+    """Keeps the first failure and notifies its listeners. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,11 +77,11 @@ class Supervisor:
 
     @property
     def failure(self) -> PartFailure | None:
-        """Return what ended the worker; None: nothing has."""
+        """Return the failure that ended the worker; None: there was none."""
         return self._failure
 
     def failed(self, part: SupervisedPart, error: BaseException | str) -> None:
-        """Take note that a part ended; only the first one counts."""
+        """Note that a part ended; only the first one counts."""
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         failure = PartFailure(part, reason)
         with self._lock:
@@ -94,15 +95,18 @@ class Supervisor:
             listener(failure)
 
     def watch(self, trouble: Callable[[], str]) -> None:
-        """Have ``/health`` say what is wrong with a part that the worker goes on without; empty: nothing is."""
+        """Have ``/health`` show the trouble of a part that the worker can do without.
+
+        An empty text means no trouble.
+        """
         self._beside.append(trouble)
 
     def troubles(self) -> str:
-        """Return what is wrong with the parts that the worker goes on without."""
+        """Return the troubles of the parts that the worker can do without, joined by semicolons; empty: none."""
         return "; ".join(filter(None, (trouble() for trouble in self._beside)))
 
     def on_failure(self, listener: Callable[[PartFailure], None]) -> None:
-        """Call ``listener`` at the first failure, at once if it has been. It must be quick and raise nothing."""
+        """Call ``listener`` at the first failure, at once if there was one. It must be quick and raise nothing."""
         with self._lock:
             self._listeners.append(listener)
             failure = self._failure
@@ -118,7 +122,7 @@ def watched(
     def guarded() -> None:
         try:
             run()
-        except BaseException as error:  # noqa: BLE001 - top of a thread: what is reported is dealt with
+        except BaseException as error:  # noqa: BLE001 - top of a thread: the report handles every error
             report(part, error)
         else:
             if not may_end():
@@ -128,16 +132,16 @@ def watched(
 
 
 class Repeated:
-    """One piece of work of one thread. What the work raises is logged, and it is done again."""
+    """A piece of work that one thread repeats. An error of the work is logged, and the next round follows."""
 
     def __init__(self, name: str, work: Callable[[], object], wait_s: Callable[[], float], failed: str) -> None:
-        """Take the work and what to do about it.
+        """Take the work and its schedule.
 
         Args:
             name: of the thread.
             work: one round; it may block, and may raise.
             wait_s: seconds until the next round.
-            failed: what a round that raised means, for the log.
+            failed: the meaning of a failed round, for the log.
         """
         self._name = name
         self._work = work
@@ -145,7 +149,7 @@ class Repeated:
         self._failed = failed
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._begun_s: float | None = None  # when the round under way began
+        self._begun_s: float | None = None  # when the current round began; None: between rounds
 
     @property
     def stopped(self) -> bool:
@@ -153,12 +157,12 @@ class Repeated:
         return self._stopped.is_set()
 
     def start(self) -> None:
-        """Start the thread; the first round comes after the first wait."""
+        """Start the thread; the first round follows the first wait."""
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
 
     def stop(self, join_s: float = 0.0) -> None:
-        """End it, and wait so long for a round under way. Also if it never started."""
+        """End the thread, and wait up to ``join_s`` seconds for the current round. Works also if it never started."""
         self._stopped.set()
         if self._thread is not None and join_s:
             self._thread.join(join_s)

@@ -1,6 +1,6 @@
-"""What is abnormal about a connector, in one line for those who are woken by it. Pure.
+"""Shows the cause of a connector's failure in one line for the operator on duty. Pure.
 
-Owns the order: what stands first is what to look at first.
+Owns the order: the most urgent part comes first.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import re
 
 LINE = 300  # characters
 _RAISED = re.compile(r"(?:Caused by: )?(?:[A-Za-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")  # a class with its package
-_SENTENCE = 3  # words: fewer say nothing without the class, as in UnknownHostException: db.local
+_SENTENCE = 3  # words: shorter messages are useless without the class, as in UnknownHostException: db.local
 
 
 def last_line(trace: str | None) -> str:
-    """Return the line of a trace that says what went wrong, cut to what a page has room for.
+    """Return the line of a trace with the cause of the failure, cut to the width of a page.
 
-    Python's traces say it last. Java's say it first; the last cause is what says why. The class goes without its
-    package, and a sentence without the class.
+    Python's traces have it last. Java's have it first, and the root cause is in the last "Caused by". The class loses
+    its package, and is left out in front of a sentence.
     """
     lines = [line.strip() for line in (trace or "").strip().splitlines() if line.strip()]
     if not lines:

@@ -1,6 +1,6 @@
 """The value of ``bootstrap.servers``, read as Java's clients read it.
 
-Follows ``ClientUtils.parseAndValidateAddresses`` and ``Utils.getHost`` of Kafka 4.1, whose answers tests/parity holds.
+Follows ``ClientUtils.parseAndValidateAddresses`` and ``Utils.getHost`` of Kafka 4.1; tests/parity compares the answers.
 Every client gets its addresses from here. No name is looked up.
 """
 
@@ -18,7 +18,7 @@ _FORMS = "write host:port, [IPv6 address]:port or LISTENER://host:port"
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker listens."""
+    """The host and port on which a broker listens."""
 
     host: str
     port: int

@@ -4,8 +4,8 @@ Owns: the prefixes (``producer.``, ``consumer.``, ``admin.``, ``*.override.``), 
 client ids. Pure. Must not know librdkafka: ``kafka.client_config`` translates.
 Source: Java ``Worker.baseProducerConfigs``, ``baseConsumerConfigs``, ``adminConfigs``.
 
-A worker's security settings stand at its top level for its own topics and its group; the clients of tasks see only
-``bootstrap.servers`` and what has their prefix, as in Java. The admin client sees both.
+A worker's security settings without a prefix apply to its own topics and its group. The clients of tasks see only
+``bootstrap.servers`` and the settings with their prefix, as in Java. The admin client sees both.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def source_producer_properties(
 
 
 def sharing(worker: WorkerConfig, connector: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what lets a source task's producer share connections: nothing where the user named its client.id."""
+    """Return the settings by which a source task's producer shares connections. Empty if the user set its client.id."""
     named = "producer.client.id" in worker.raw or "producer.override.client.id" in connector
     return SHARED_CLIENT if worker.engine.connectrt_producers_shared and not named else {}
 
@@ -113,9 +113,9 @@ def sharing(worker: WorkerConfig, connector: Mapping[str, str]) -> Mapping[str, 
 def exactly_once_producer_properties(
     worker: WorkerConfig, connector: Mapping[str, str], name: str, task: int
 ) -> dict[str, str]:
-    """Return the properties of an exactly-once source task's producer; no one overrides what makes it transactional.
+    """Return the properties of an exactly-once source task's producer. The transactional ones cannot be overridden.
 
-    As Java's but for five requests in flight instead of one: an idempotent producer keeps its order with them.
+    As Java's, except for five requests in flight instead of one: an idempotent producer keeps its order with them.
     """
     said = source_producer_properties(worker, connector, name, task)
     for default, better in (("enable.idempotence", "true"), ("max.in.flight.requests.per.connection", "5")):
@@ -125,7 +125,7 @@ def exactly_once_producer_properties(
 
 
 def ignored_overrides(worker: WorkerConfig, connector: Mapping[str, str], name: str, task: int) -> list[str]:
-    """Return, in Java's words, what of the user's producer settings exactly-once does not obey."""
+    """Return complaints, in Java's words, about producer settings of the user that exactly-once overrides."""
     said = {**prefixed(worker.raw, "producer."), **prefixed(connector, "producer.override.")}
     return [
         f"The value '{said[key]}' for the '{key}' property will be ignored as it cannot be overridden for connectors "
@@ -221,7 +221,7 @@ def log_client_properties(worker: WorkerConfig, kind: str, delivery_limit_ms: in
     consumer = {**shared, **LOG_CONSUMER_DEFAULTS, **group}
     if kind in ("configs", "offsets") and worker.group.exactly_once:
         # As Java, and only then: workers that read differently would never agree on a config offset, and a source
-        # offset of an open transaction is none yet.
+        # offset of an open transaction is not valid yet.
         consumer["isolation.level"] = "read_committed"
     limit = {} if delivery_limit_ms is None else {"delivery.timeout.ms": str(delivery_limit_ms)}
     return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS, **limit}, consumer)
@@ -241,7 +241,7 @@ def own_offset_properties(
     consumer["client.id"] = f"connector-offsets-{name}"
     if worker.group.exactly_once:
         consumer["isolation.level"] = "read_committed"
-    producer.pop("transactional.id", None)  # of the tasks, should anybody have named one
+    producer.pop("transactional.id", None)  # of the tasks, if the configuration names one
     return LogClientProperties(producer, consumer)
 
 
@@ -271,7 +271,7 @@ def replay_producer_properties(worker: WorkerConfig, queue: str) -> dict[str, st
 
 
 def replay_log_properties(worker: WorkerConfig) -> LogClientProperties:
-    """Return the client properties of the topic of replays; what a transaction has not committed is not there."""
+    """Return the client properties of the topic of replays. Its readers do not see uncommitted transactions."""
     clients = log_client_properties(worker, "replays")
     return LogClientProperties(clients.producer, {**clients.consumer, "isolation.level": "read_committed"})
 

@@ -1,7 +1,7 @@
-"""What Kafka's own clients declare: facts for validating ``producer.``, ``consumer.`` and ``admin.override.*``.
+"""The settings that Kafka's own clients declare, to validate ``producer.``, ``consumer.`` and ``admin.override.*``.
 
-Owns names, types, importance and defaults of Kafka 4.1's clients, not their meaning: what a setting does here is said
-by kafka/client_config.py. Source: Java ``ProducerConfig``, ``ConsumerConfig``, ``AdminClientConfig``.
+Owns names, types, importance and defaults of Kafka 4.1's clients. kafka/client_config.py decides the effect of each
+setting here. Source: Java ``ProducerConfig``, ``ConsumerConfig``, ``AdminClientConfig``.
 """
 
 from __future__ import annotations

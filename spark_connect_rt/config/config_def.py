@@ -29,7 +29,7 @@ REQUIRED: Final = _Required()
 
 
 class Type(Enum):
-    """What a setting's text means."""
+    """The type of a setting, by which its text is parsed (Java ``ConfigDef.Type``)."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -151,8 +151,9 @@ class ConfigKey:
     dependents: tuple[str, ...] = ()
     recommended: tuple[str, ...] = ()
     trimmed: bool = True  # False: a tab or a blank is a value of a setting that Java does not have
-    doubt: Check = anything  # says of a good value why it is surely not meant: a warning
-    checked_as: str | None = None  # the name its check says: in a chain, as in Java, the one without the prefix
+    doubt: Check = anything  # returns why a valid value is surely a mistake: a warning
+    # the name in its check's complaint: in a chain, as in Java, the one without the prefix
+    checked_as: str | None = None
 
     @property
     def required(self) -> bool:
@@ -176,7 +177,7 @@ class ConfigKey:
         return value, self._complaints(value, self.check(value))
 
     def _complaints(self, value: Any, complaint: str | None) -> list[str]:
-        """Return Java's sentence about a value that its check refuses."""
+        """Return Java's sentence about a value that its check rejects."""
         if complaint is None:
             return []
         if isinstance(complaint, Sentence):
@@ -186,7 +187,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """What validation found out about one setting (Java ``ConfigValue``)."""
+    """The result of validating one setting (Java ``ConfigValue``)."""
 
     name: str
     value: Any
@@ -243,9 +244,9 @@ class ConfigDef:
         return values
 
     def validate(self, raw: Mapping[str, Any]) -> list[ConfigValue]:
-        """Return one finding a declared setting, good or bad, in order of declaration; never raises.
+        """Return one finding a declared setting, valid or not, in order of declaration; never raises.
 
-        A text that is none of the setting's type has the value None; one that only its check refuses keeps it.
+        The value is None if the text does not have the setting's type. A value that only the check rejects is kept.
         """
         findings = []
         for key in self.keys:
@@ -254,7 +255,7 @@ class ConfigDef:
         return findings
 
     def doubts(self, raw: Mapping[str, Any]) -> dict[str, str]:
-        """Return the name of each setting that is set, good and surely not meant, with the reason."""
+        """Return each setting whose value is valid and surely a mistake, with the reason."""
         found = {}
         for key in self.keys:
             value, complaints = key.parse(raw) if raw.get(key.name) is not None else (None, [])

@@ -1,4 +1,4 @@
-"""Settings that every connector has, and what may not stand beside what (Java ``ConnectorConfig``)."""
+"""The settings that every connector has, and which of them exclude each other (Java ``ConnectorConfig``)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ERRORS = ConfigDef(
 )
 
 
-# What only sink connectors have: their topics, their dead letter queue (Java ``SinkConnectorConfig``).
+# Settings of sink connectors only: their topics, their dead letter queue (Java ``SinkConnectorConfig``).
 
 
 _SINK_COMMON, _SINK_ERRORS = "Common", "Error Handling"
@@ -179,12 +179,12 @@ def topics_that_are_read(config: Mapping[str, Any]) -> Callable[[str], bool]:
 
 
 def sink_problems(config: Mapping[str, Any], worker_group: str | None = None) -> dict[str, list[str]]:
-    """Return what is wrong between a sink's settings: setting -> complaints.
+    """Return the problems between a sink's settings: setting -> complaints.
 
     Args:
-        worker_group: the worker's ``group.id``, which the sink's consumer group must not be.
+        worker_group: the worker's ``group.id``, which must differ from the sink's consumer group.
     """
-    # Java's words throughout: clients of the REST API look for them.
+    # Java's words throughout: clients of the REST API search for them.
     topics: Sequence[str] = [topic for topic in parse_value(Type.LIST, config.get("topics") or "") if topic]
     pattern = str(config.get("topics.regex") or "").strip()
     queue = str(config.get("errors.deadletterqueue.topic.name") or "").strip()
@@ -231,7 +231,7 @@ DEAD_LETTERS = ConfigDef([key for key in OF_SINKS if key.name.startswith(PREFIX)
 
 
 def dead_letter_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return what is wrong with the dead letter queue of a source: setting -> complaints."""
+    """Return the problems of a source's dead letter queue: setting -> complaints."""
     return {
         config_value.name: list(config_value.errors)
         for config_value in DEAD_LETTERS.validate(config)
@@ -239,7 +239,7 @@ def dead_letter_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-# What only source connectors have: topic creation, exactly-once, an offset topic (Java ``SourceConnectorConfig``).
+# Settings of source connectors only: topic creation, exactly-once, an offset topic (Java ``SourceConnectorConfig``).
 
 
 _TOPICS, _ONCE, _OFFSETS = "Topic Creation", "Exactly Once Support", "offsets.topic"
@@ -316,13 +316,13 @@ _COUNTS = {"replication.factor": Type.SHORT, "partitions": Type.INT}
 
 
 def source_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return what is wrong between a source's settings: setting -> complaints.
+    """Return the problems between a source's settings: setting -> complaints.
 
-    Groups of new topics: ``default`` says copies and partitions, every other one may say which topics it has.
+    Groups of new topics: ``default`` sets copies and partitions, every other one may set which topics it has.
     """
     groups = parse_value(Type.LIST, config.get(f"{_NEW_TOPICS}groups") or "")
     if len(set(groups)) < len(groups):
-        return {}  # the list says it itself; what its groups lack is not asked, as in Java
+        return {}  # The list's own check complains; as in Java, the settings of its groups are not checked then
     if not any(name.startswith(_NEW_TOPICS) and name != f"{_NEW_TOPICS}groups" for name in config) and not groups:
         return {}
     keys = [key for group in dict.fromkeys([*groups, "default"]) for key in _group_keys(group)]
@@ -519,7 +519,7 @@ def wrong_class(name: str, word: str) -> str:
 
 
 def connector_problems(config: Mapping[str, Any], *, sink: bool, worker_group: str) -> dict[str, list[str]]:
-    """Return what no single setting of a connector shows: setting -> complaints.
+    """Return the problems that involve several settings of a connector: setting -> complaints.
 
     Args:
         config: the connector's settings, references resolved.

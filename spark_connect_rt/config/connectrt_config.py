@@ -18,7 +18,7 @@ from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.config.worker_config import RUNTIME
 
-# What can be said of the heap and the options of a JVM that hosts Java plug-ins without starting it. Pure.
+# Checks of the heap and options of a JVM that hosts Java plug-ins, without starting it. Pure.
 
 
 LEAST_HEAP_BYTES = 32 << 20  # Connect's own classes do not start with less
@@ -28,13 +28,13 @@ _OURS = ("-cp", "-classpath", "--class-path", "-jar", "-m", "--module", "-XX:-Ex
 
 
 def heap_bytes(text: str) -> int | None:
-    """Return the bytes of a size as ``-Xmx`` takes it (``256m``), None: that is none."""
+    """Return the bytes of a size as ``-Xmx`` takes it (``256m``). None: the text is not a valid size."""
     found = re.fullmatch(r"(\d{1,15})([kmg]?)", text.strip().lower())
     return int(found.group(1)) * _UNITS[found.group(2)] if found else None
 
 
 def heap_complaint(text: str) -> str | None:
-    """Return what is wrong with a heap's size, None when nothing is."""
+    """Return why a heap's size is invalid, None when it is valid."""
     size = heap_bytes(text)
     if size is None:
         return f"{text!r} is not a valid size. Use a number with k, m or g, for example 256m"
@@ -46,7 +46,7 @@ def heap_complaint(text: str) -> str | None:
 
 
 def options_complaint(options: Sequence[str]) -> str | None:
-    """Return what is wrong with the JVM's options, None when nothing is that can be seen without starting it."""
+    """Return why the JVM's options are invalid, None when no problem is visible without starting it."""
     for option in options:
         if not option.startswith("-"):
             return f"{option!r} is not a JVM option. Options start with -"
@@ -89,7 +89,7 @@ class TaskRange:
 
     @staticmethod
     def of(text: str) -> TaskRange:
-        """Read ``min..max``. Raises ValueError that says what is wrong."""
+        """Parse ``min..max``. Raises ValueError with the reason."""
         found = _RANGE.fullmatch(text)
         if found is None:
             raise ValueError(f"must be two whole numbers, min..max, for example 2..16, but is {text[:40]!r}")
@@ -100,7 +100,7 @@ class TaskRange:
 
 
 def task_range(value: Any) -> str | None:
-    """Complain about a text that is no range; None and no text at all are fine."""
+    """Complain about a text that is not a valid range. None and an empty text are valid."""
     if not value:
         return None
     try:
@@ -413,7 +413,7 @@ OF_SINKS_ONLY = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class JobSettings(SettingsGroup):
-    """What is run, and how much it says."""
+    """Which job runs, and how much it logs."""
 
     definition: ClassVar[ConfigDef] = ENGINE
     connectrt_job: str
@@ -422,7 +422,7 @@ class JobSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class ConnectrtEngineSettings(SettingsGroup):
-    """Slots, their times, and what a worker keeps beside them."""
+    """Settings of slots, their timeouts, and the caches that a worker keeps for them."""
 
     definition: ClassVar[ConfigDef] = ENGINE
     connectrt_slots_max: int
@@ -431,8 +431,8 @@ class ConnectrtEngineSettings(SettingsGroup):
     connectrt_producers_shared: bool
     connectrt_slice_length_ms: int
     connectrt_executor_wait_ms: int
-    connectrt_channel_timeout_ms: int | None  # None: WorkerConfig.channel_timeout_ms says
-    connectrt_lost_work_delay_ms: int | None  # None: WorkerConfig.lost_work_delay_ms says
+    connectrt_channel_timeout_ms: int | None  # None: see WorkerConfig.channel_timeout_ms
+    connectrt_lost_work_delay_ms: int | None  # None: see WorkerConfig.lost_work_delay_ms
     connectrt_snapshot_directory: str  # empty: none are kept
     connectrt_spark_log_level: str
     connectrt_rest_login_config: str | None
@@ -441,7 +441,7 @@ class ConnectrtEngineSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings(SettingsGroup):
-    """Where plug-ins are and what else may be imported."""
+    """Where plug-ins are, and which other modules may be imported."""
 
     definition: ClassVar[ConfigDef] = RUNTIME + ENGINE
     plugin_path: tuple[str, ...] | None
@@ -464,7 +464,7 @@ class PluginSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class QuickstartSettings(SettingsGroup):
-    """The settings of ``connectrt quickstart``."""
+    """The typed settings of ``connectrt quickstart``, parsed from a properties file."""
 
     definition: ClassVar[ConfigDef] = QUICKSTART
     quickstart_directory: str

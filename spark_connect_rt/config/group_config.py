@@ -218,7 +218,7 @@ def storage_topics(values: Mapping[str, Any], resolved: Mapping[str, str]) -> di
     }
 
 
-# Settings of how the leader places work in a group of our own workers. Ours; Java workers ignore them.
+# How the leader places work in a group that has only our workers. Not in Java: its workers ignore these settings.
 
 
 GROUP_RECORD_BYTES = "connectrt.group.record.max.bytes"
@@ -258,6 +258,6 @@ class PlacementSettings(SettingsGroup):
     connectrt_placement_by_load: str
 
     def by_load(self, own_group: bool) -> bool:
-        """Return whether tasks change places by load, in a group of our own workers only or in another."""
+        """Return whether tasks change places by load. ``own_group``: the group has only our workers."""
         wanted = self.connectrt_placement_by_load.lower()
         return wanted == "always" or (wanted == "own" and own_group)

@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 
 
 class Properties(dict[str, str]):
-    """Settings in file order. ``repeated``: a sentence about each name that stands there more than once."""
+    """Settings in file order. ``repeated``: a sentence about each name that occurs more than once."""
 
     repeated: tuple[str, ...] = ()
 
@@ -79,7 +79,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         first = first or number
         trailing = len(line) - len(line.rstrip("\\"))
-        if trailing % 2:  # an odd run of backslashes: the line goes on
+        if trailing % 2:  # an odd number of backslashes: the line continues
             joined += line[:-1]
             continue
         yield first, joined + line
@@ -100,7 +100,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescape(text: str) -> str:
-    """Replace the escapes; a backslash before any other character just goes away."""
+    """Replace the escapes; a backslash before any other character is dropped."""
 
     def replace(match: re.Match[str]) -> str:
         escaped = match.group(1)

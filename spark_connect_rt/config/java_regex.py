@@ -1,6 +1,6 @@
 """Java regular expressions in Python (``topics.regex`` and the like), matched against whole names.
 
-Owns: the few spellings that differ. Pure. What Python cannot say is refused, never guessed.
+Owns: the few spellings that differ. Pure. An expression that Python cannot express is rejected, never approximated.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ _POSIX = re.compile(r"\\p\{(\w+)\}|\\P\{(\w+)\}")
 
 
 def java_pattern(text: str) -> re.Pattern[str]:
-    """Return the pattern for use with ``fullmatch``.
-
-    Raises ValueError saying what is wrong with it.
-    """
+    """Return the pattern for use with ``fullmatch``. Raises ValueError with the reason."""
     translated = _QUOTED.sub(lambda match: re.escape(match.group(1)), text)
     translated = _NAMED_GROUP.sub(r"(?P<\1>", translated).replace(r"\z", r"\Z").replace(r"\h", r"[ \t]")
     translated = _with_classes(translated)

@@ -78,7 +78,7 @@ MANAGEMENT = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class ManagementSettings(SettingsGroup):
-    """What the management API keeps, and where."""
+    """Which data the management API keeps, and where it is stored."""
 
     definition: ClassVar[ConfigDef] = MANAGEMENT
     connectrt_history_storage_topic: str | None
@@ -89,7 +89,7 @@ class ManagementSettings(SettingsGroup):
     connectrt_console_enabled: bool
 
 
-# Settings of installing plug-ins while a worker runs: where they go, who may, from where. Ours; Java ignores them.
+# Settings of installing plug-ins while a worker runs: the target folder, the allowed users and sources. Not in Java.
 
 
 DIRECTORY = "connectrt.plugins.directory"
@@ -172,7 +172,7 @@ PLUGIN_INSTALL = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class PluginInstallSettings(SettingsGroup):
-    """Where plug-ins are installed, and who may."""
+    """Where plug-ins are installed, and which users may install them."""
 
     definition: ClassVar[ConfigDef] = PLUGIN_INSTALL
     connectrt_plugins_directory: str | None
@@ -184,9 +184,9 @@ class PluginInstallSettings(SettingsGroup):
     connectrt_plugins_watch_interval_ms: int
 
 
-# How failed and motionless work is treated: ``errors.restart.*``, ``task.progress.*``. Ours; Java workers ignore them.
+# How failed and motionless work is treated: ``errors.restart.*``, ``task.progress.*``. Not in Java.
 #
-# A connector says them for itself; what it leaves out is the worker's, so one line in the worker's file is for all.
+# Each connector may set them. The worker's file gives the defaults, so one line there applies to all connectors.
 
 
 GROUP = "Health"

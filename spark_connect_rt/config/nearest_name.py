@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _LIMIT = 2  # letters
-_SHORT = 6  # a name of fewer letters differs in one at most: "url" is no misspelling of "uri.x"
+_SHORT = 6  # a name of fewer letters may differ in one at most: "url" is not a misspelling of "uri.x"
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:

@@ -20,13 +20,13 @@ _ALLOWED: dict[str, frozenset[str] | None] = {  # None: every setting
 
 
 def policy_name(text: str) -> str | None:
-    """Return All, None or Principal for a policy's alias or Java class name; None when it is no known policy."""
+    """Return All, None or Principal for a policy's alias or Java class name. None when the policy is unknown."""
     alias = text.strip().removeprefix(_JAVA).removesuffix(_SUFFIX)
     return alias if alias in _ALLOWED else None
 
 
 def is_plugin(text: str) -> bool:
-    """Tell whether a policy is a plug-in's class (api.override_policy), which the worker finds at its start."""
+    """Return whether a policy is a plug-in's class (api.override_policy), which the worker finds at its start."""
     return policy_name(text) is None and bool(set(".:") & set(text.strip().removeprefix(_JAVA)))
 
 
@@ -47,7 +47,7 @@ def override_problems(
     allowed = _ALLOWED[name]
     if allowed is None:
         return {}
-    # Java's words: clients of the REST API look for them.
+    # Java's words: clients of the REST API search for them.
     complaint = "The '{}' policy does not allow '{}' to be overridden in the connector configuration."
     return {
         f"{prefix}{setting}": [complaint.format(name, setting)]
@@ -60,9 +60,9 @@ def override_problems(
 def used_prefixes(config: Mapping[str, Any], *, sink: bool) -> tuple[str, ...]:
     """Return the prefixes of the clients that a connector has, in Java's order of validation.
 
-    A source has an admin client for new topics and its dead letter queue; a sink always, for with it its group's
-    offsets are read and altered (Java's validation looks at it only with a dead letter queue). A sink has a producer
-    for its dead letter queue.
+    A source has an admin client for new topics and its dead letter queue. A sink always has an admin client, which
+    reads and alters the offsets of its group. Java's validation considers a sink's only if it has a dead letter queue.
+    A sink has a producer for its dead letter queue.
     """
     queue = bool(str(config.get("errors.deadletterqueue.topic.name") or "").strip())
     new_topics = any(name.startswith("topic.creation.") for name in config)
@@ -74,11 +74,11 @@ def used_prefixes(config: Mapping[str, Any], *, sink: bool) -> tuple[str, ...]:
     return tuple(prefix for prefix, there in used.items() if there)
 
 
-# Where clients that a connector configures may fetch OAUTHBEARER tokens: only where the worker's file says. Pure.
+# Where clients that a connector configures may fetch OAUTHBEARER tokens: only where the worker's file allows it. Pure.
 #
-# A connector names brokers and token endpoint, so it could have a file of the worker's machine, or what an inner
-# address answers, sent to a broker of its own (Kafka's answer to that is CVE-2025-27817's allow-lists, empty by
-# default).
+# A connector chooses brokers and token endpoint. Without this check it could send its own broker a file of the worker's
+# machine, or the answer of an internal address. Kafka's fix for that is the allow-lists of CVE-2025-27817, empty by
+# default.
 
 
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
@@ -91,7 +91,7 @@ def endpoints_in(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_foreign_endpoints(config: Mapping[str, str], worker: Mapping[str, str]) -> None:
-    """Refuse endpoints that the worker neither uses nor allows; of both the references are resolved.
+    """Reject endpoints that the worker neither uses nor allows. The references of both are resolved.
 
     Raises BadConfigError naming each setting, without its value: that may be a secret.
     """

@@ -1,8 +1,10 @@
-"""Which programs connectors may run and install: only what the worker's file says (``connectrt.programs``). Pure.
+"""Which programs connectors may run and install: only those that the worker's file allows (``connectrt.programs``).
 
-SingerSource and AirbyteSource run a program with the worker's rights, and have pip install what it needs, which runs
+Pure.
+
+SingerSource and AirbyteSource run a program with the worker's rights, and have pip install its requirements, which runs
 code, too. A client of the REST API names both. Without this rule every client that may write a configuration could run
-anything, whatever ``connectrt.plugins.install``, ``connectrt.plugins.allowed`` and ``connectrt.plugins.modules`` say.
+anything, whatever ``connectrt.plugins.install``, ``connectrt.plugins.allowed`` and ``connectrt.plugins.modules`` allow.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _FILES = ("executable", "python", "components.file")
 _MANIFESTS = ("airbyte.manifest", "airbyte.manifest.file")
 _MANIFEST_PACKAGE = "airbyte-cdk"
 _FILE, _REQUIREMENT, _VARIABLE = "", "pip:", "env:"
-"""Kinds of what is named, as they are written in front of it in the list."""
+"""Kinds of programs and requirements, as written in front of each in the list."""
 
 
 def programs_value(value: Any) -> str | None:
@@ -53,7 +55,7 @@ def names_programs(config: Mapping[str, str]) -> bool:
 
 
 def refuse_programs(config: Mapping[str, str], allowed: Sequence[str]) -> None:
-    """Refuse what a connector's configuration may not name.
+    """Reject programs and requirements that a connector's configuration may not name.
 
     Args:
         config: of a connector or a task, references resolved.
@@ -76,7 +78,7 @@ def allowed_programs(worker: Mapping[str, str]) -> Sequence[str]:
 
 
 def _named(config: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield (setting, kind, value) of everything that decides what code is run or installed."""
+    """Yield (setting, kind, value) of everything that decides which code is run or installed."""
     for prefix in _PREFIXES:
         for name in _FILES:
             if value := config.get(f"{prefix}{name}"):
@@ -101,7 +103,7 @@ def _variables(text: str) -> list[str]:
     try:
         found = json.loads(text)
     except ValueError:
-        return []  # the connector's own definition says what is wrong with it
+        return []  # the connector's own definition reports the error
     return [str(name) for name in found] if isinstance(found, dict) else []
 
 
@@ -125,7 +127,7 @@ def _problem(kind: str, value: str, allowed: Sequence[str]) -> str | None:
 
 
 def _matches(wanted: str, pattern: str, kind: str) -> bool:
-    """Return whether a pattern lists what is wanted. One of a package's name and version lists no address of a file."""
+    """Return whether a pattern allows a value. One of a package's name and version allows no address of a file."""
     if wanted == pattern:
         return True
     elsewhere = kind == _REQUIREMENT and any(mark in wanted and mark not in pattern for mark in "/@")

@@ -1,8 +1,8 @@
-"""Which settings hold secrets, and what these are: no trace and no log line may show them.
+"""Which settings hold secrets, and what their values are: no trace and no log line may show them.
 
-Owns the rule: a connector's settings of type PASSWORD, those of Kafka's clients under whatever prefix, and what a JAAS
-line holds. A reference to a config provider is none: what it stands for is known where it is looked up. Where nobody
-knows what a plug-in declares, it is guessed by the name and by what a value carries inside.
+Owns the rule: a connector's settings of type PASSWORD, those of Kafka's clients under any prefix, and the secrets in a
+JAAS line. A reference to a config provider is not a secret; its value becomes known where it is looked up. For a
+plug-in with unknown declarations, the name and the form of the value decide.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import NamedTuple
 from spark_connect_rt.config.client_settings import CLIENTS, client_config_def
 from spark_connect_rt.config.config_def import ConfigDef, Type
 
-# ``${alias:path:key}`` in settings: find the references, put looked-up values in (Java ``ConfigTransformer``).
+# ``${alias:path:key}`` in settings: finds the references and replaces them by values (Java ``ConfigTransformer``).
 #
-# Pure: the caller brings the look-up. A looked-up value is not searched again; what cannot be found stays as it is.
+# Pure: the caller provides the look-up. A value that was looked up is not searched again. An unknown reference stays.
 
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
@@ -122,7 +122,7 @@ def surely_secret(name: str, value: str) -> bool:
 
 
 def named_like_secret(name: str) -> bool:
-    """Return whether a setting that nobody declares is named like one that holds a secret."""
+    """Return whether an undeclared setting is named like one that holds a secret."""
     return bool(_NAMED_LIKE_ONE.search(name))
 
 

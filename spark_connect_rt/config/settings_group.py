@@ -1,6 +1,6 @@
 """A few settings of a worker as one typed value: each field is the setting of its name, ``_`` for the dots.
 
-Types, units, checks and defaults stand in the declarations (``ConfigDef``) alone.
+Types, units, checks and defaults are in the declarations (``ConfigDef``) alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SettingsGroup:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Self:
-        """Parse this group's settings alone; what ``raw`` does not say is the default.
+        """Parse this group's settings alone. Settings that ``raw`` lacks have their defaults.
 
         Raises BadConfigError naming every bad one.
         """
@@ -37,13 +37,13 @@ class SettingsGroup:
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
-        """Return the settings' names."""
+        """Return the names of this group's settings, with dots."""
         return tuple(field.name.replace("_", ".") for field in fields(cls))  # type: ignore[arg-type]
 
     def overridden(self, texts: Mapping[str, str]) -> Self:
-        """Return the group with what ``texts`` say instead, as a connector's do of its worker's settings.
+        """Return the group with the values of ``texts``, for example a connector's instead of its worker's.
 
-        A value that cannot be read as it stands (a reference that no one could look up) counts as not given.
+        A value that cannot be parsed (a reference that is not resolved) counts as missing.
         """
         parsed = ((name, self.definition[name].parse(texts)) for name in self.settings() if name in texts)
         good = {name.replace(".", "_"): value for name, (value, complaints) in parsed if not complaints}
@@ -72,7 +72,7 @@ def number(name: str, doc: str, default: int, least: int, importance: Importance
 
 
 def json_object(value: Any) -> str | None:
-    """Complain about text that is no JSON object."""
+    """Complain about text that is not a JSON object."""
     if value is None:
         return None
     try:

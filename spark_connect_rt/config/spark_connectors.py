@@ -96,7 +96,7 @@ CONFIG = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SparkSourceConfig:
-    """The typed settings."""
+    """The typed settings of a Spark source connector."""
 
     topic: str
     format: str
@@ -136,7 +136,7 @@ class SparkSourceConfig:
         )
 
     def partition(self) -> dict[str, Any]:
-        """Return the source partition: the format, and what is read, never a URL (it may hold a password)."""
+        """Return the source partition: the format and the path or table, never a URL (it may hold a password)."""
         place = {
             "path": self.path or self.options.get("path"),
             "table": self.table or self.options.get("dbtable") or self.options.get("table"),
@@ -224,4 +224,4 @@ class TableFlushSettings(SettingsGroup):
     definition: ClassVar[ConfigDef] = TABLE_SINK
     flush_size: int
     flush_interval_ms: int
-    batch_max_records: int  # most records one batch may hold: bounds what a crash repeats and what memory holds
+    batch_max_records: int  # most records of a batch: limits the repetition after a crash, and the memory

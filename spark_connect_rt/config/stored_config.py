@@ -1,7 +1,7 @@
-"""A configuration as it is stored: what a user or a connector wrote, ``${alias:path:key}`` references unresolved.
+"""A configuration as it is stored, as a user or a connector wrote it: ``${alias:path:key}`` references are unresolved.
 
-Java: ``ClusterConfigState.rawConnectorConfig`` beside ``connectorConfig``. There both are maps, and each reader has to
-remember which one it holds; here the stored one is a type of its own that has no values to read.
+Java: ``ClusterConfigState.rawConnectorConfig`` and ``connectorConfig``. There both are maps, and each reader has to
+remember which one it holds. Here the stored one has a separate type without values to read.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class StoredConfig:
     """The settings of a connector or a task, as written. Immutable; equals a mapping with the same texts.
 
-    Which settings are there may be asked; what they are is asked of ``resolved``. ``written`` is for code that shows,
-    stores, compares or hands on the texts, and never for code that obeys a setting.
+    The names may be read here; ``resolved`` gives the values. ``written`` is for code that shows, stores, compares or
+    forwards the texts, and never for code that obeys a setting.
     """
 
     __slots__ = ("_texts",)
 
     def __init__(self, texts: Mapping[str, str] = _NOTHING) -> None:
-        """Take the texts, which nobody changes from now on."""
+        """Take the texts. The caller must not change the mapping from now on."""
         self._texts = texts
 
     @classmethod
@@ -34,13 +34,13 @@ class StoredConfig:
         return config if isinstance(config, StoredConfig) else cls(config)
 
     def written(self) -> Mapping[str, str]:
-        """Return the texts, to show, store, compare or hand on: a value may be a reference."""
+        """Return the texts, to show, store, compare or forward: a value may be a reference."""
         return self._texts
 
     def resolved(
         self, resolve: Callable[Concatenate[Mapping[str, str], More], Resolved], *more: More.args, **named: More.kwargs
     ) -> Resolved:
-        """Return what ``resolve`` makes of the texts: values that may be read. Blocks and raises as it does."""
+        """Return the texts after ``resolve``: values that may be read. Blocks and raises as it does."""
         return resolve(self._texts, *more, **named)
 
     def only(self, names: Iterable[str]) -> StoredConfig:

@@ -1,7 +1,7 @@
 """How a source connector has its topics made: groups of ``topic.creation.*`` (Java ``TopicCreationGroup``, KIP-158).
 
-Owns: which group a topic belongs to and what that group says about it. Pure; whether the settings are right is
-checked by ``config.connector_config`` when the connector is configured.
+Owns: which group a topic belongs to and the settings of that group. Pure. ``config.connector_config`` checks the
+settings when the connector is configured.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _CLIENTS = (
     *(f"{client}.override." for client in ("producer", "consumer", "admin")),
     *(f"{side}.{client}." for side in ("source", "target") for client in ("cluster", "producer", "consumer", "admin")),
 )
-"""Names below these go on to Kafka clients: a task's, and those of connectors that copy between clusters."""
+"""Names with these prefixes belong to Kafka clients: a task's, and those of connectors that copy between clusters."""
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _CHAINS = ("transforms", "predicates")
 
@@ -33,7 +33,7 @@ class UnreadSetting:
     nearest: str = ""
 
     def sentence(self) -> str:
-        """Return what a person reads."""
+        """Return the warning for a person."""
         hint = f" Did you mean {self.nearest}?" if self.nearest else ""
         return f"{self.name} has no effect: {self.why}.{hint}"
 

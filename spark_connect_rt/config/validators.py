@@ -1,7 +1,7 @@
 """Checks of one setting's value, small and picklable: call one for the complaint, print it for docs.
 
-Source: the validators of Java ``ConfigDef``. A check of None (not set, optional) never complains; what Java says of a
-value that is missing, or was none, is ``complaint_of_nothing``.
+Source: the validators of Java ``ConfigDef``. A check of None (not set, optional) never complains. Java's complaint
+about a missing or unparsable value is ``complaint_of_nothing``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from spark_connect_rt.config.java_regex import java_pattern
 
 Check = Callable[[Any], str | None]
-"""Takes the typed value, returns what is wrong with it, or None."""
+"""Takes the typed value; returns the complaint about it, or None."""
 
 
 class Sentence(str):
@@ -23,7 +23,7 @@ class Sentence(str):
 
 
 def anything(_: Any) -> str | None:
-    """Accept every value."""
+    """Accept every value, and never complain."""
     return None
 
 
@@ -76,7 +76,7 @@ class OneOf:
 
     @property
     def complaint(self) -> str:
-        """What is said of any other word."""
+        """The complaint about any other word."""
         how = " (case insensitive)" if self.ignore_case else ""
         return f"String must be one of{how}: {', '.join(self.words)}"
 
@@ -115,7 +115,7 @@ def no_control_characters(value: Any) -> str | None:
 
 
 def unique(value: Any) -> str | None:
-    """Complain about a list that says something twice."""
+    """Complain about a list that contains an element twice."""
     if value is None or len(set(value)) == len(value):
         return None
     return "Duplicate alias provided."
@@ -138,7 +138,7 @@ class AllOf:
     checks: tuple[Check, ...]
 
     def __call__(self, value: Any) -> str | None:
-        """Return the first complaint."""
+        """Return the first complaint of the checks, None if all accept the value."""
         return next((complaint for check in self.checks if (complaint := check(value))), None)
 
     def __str__(self) -> str:
@@ -154,7 +154,7 @@ class AtLeastOr:
     meaning: str = "the broker's default"
 
     def __call__(self, value: Any) -> str | None:
-        """Complain about anything else."""
+        """Complain about a number below the least one, unless it is the special one."""
         if value is None or value == self.special or value >= self.least:
             return None
         return f"Value must be at least {self.least}, or {self.special} for {self.meaning}"
@@ -164,7 +164,10 @@ class AtLeastOr:
 
 
 def complaint_of_nothing(check: Check) -> str | None:
-    """Return what Java's check says when a setting is missing, or is no value of its type: it checks the null left."""
+    """Return the complaint of Java's check about null.
+
+    Java checks null when a setting is missing or cannot be parsed.
+    """
     if isinstance(check, AtLeast | Between):
         return "Value must be non-null"
     return check.complaint if isinstance(check, OneOf) else check(None)

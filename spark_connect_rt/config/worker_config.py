@@ -124,7 +124,7 @@ def parse_header_rules(text: str) -> list[HeaderRule]:
 
 
 def valid_header_rules(value: Any) -> str | None:
-    """Complain about what ``parse_header_rules`` cannot read."""
+    """Complain about rules that ``parse_header_rules`` cannot read."""
     try:
         parse_header_rules(str(value or ""))
     except ValueError as error:
@@ -343,7 +343,7 @@ WORKER = RUNTIME + CONVERTERS + REST
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings(SettingsGroup):
-    """What a worker does for its connectors and tasks."""
+    """How a worker treats its connectors and tasks: shutdown, metrics, client overrides, topics."""
 
     definition: ClassVar[ConfigDef] = RUNTIME
     task_shutdown_graceful_timeout_ms: int
@@ -366,7 +366,7 @@ class FlushSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class RestSettings(SettingsGroup):
-    """Where the REST API listens, how others reach it, what is around it."""
+    """The listeners of the REST API, its advertised address, and its extensions."""
 
     definition: ClassVar[ConfigDef] = REST
     listeners: tuple[str, ...]
@@ -403,7 +403,10 @@ PASSED_ON = (
     "rest.extension.",
     "spark.",
 )
-"""Names with these prefixes go on to whom they belong; nothing here can judge them."""
+"""Names with these prefixes belong to plug-ins, clients and Spark, which check them.
+
+Unknown ones are not reported here.
+"""
 
 
 def unknown_setting_warnings(definition: ConfigDef, raw: Mapping[str, Any], prefixes: tuple[str, ...]) -> list[str]:
@@ -461,7 +464,7 @@ def parse_listeners(texts: Sequence[str]) -> list[Listener]:
 
 
 def listener_problems(setting: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (``setting``, complaint) for each text that is no listener."""
+    """Return (``setting``, complaint) for each text that is not a valid listener."""
     try:
         parse_listeners(texts)
     except BadConfigError as error:
@@ -472,7 +475,7 @@ def listener_problems(setting: str, texts: Sequence[str]) -> list[tuple[str, str
 def advertised(rest: RestSettings, local_host: str) -> Advertised:
     """Return the address for others: ``rest.advertised.*``, else the first http listener's, else the first https one's.
 
-    ``local_host`` stands in where a listener is on every interface.
+    ``local_host`` replaces the host of a listener on every interface.
     """
     listeners = parse_listeners(rest.listeners)
     preferred = "http" if any(listener.scheme == "http" for listener in listeners) else "https"
@@ -489,7 +492,7 @@ def _reachable(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a name or address is one of this machine's for itself. Pure."""
+    """Return whether a name or address is one of this machine's for itself. Pure."""
     if host.lower() in ("localhost", "localhost."):
         return True
     try:

@@ -1,7 +1,7 @@
 """Everything a worker was configured with, parsed once (Java ``DistributedConfig``, ``StandaloneConfig``).
 
-Owns: the groups together, and what follows from several of them. Adapters take a group, or the whole; texts are only
-for what goes on to others under a prefix (clients, converters, config providers, Spark, plug-ins).
+Owns: the groups together, and values that depend on several of them. Adapters take a group or the whole. Texts are only
+for settings that are passed through by prefix (clients, converters, config providers, Spark, plug-ins).
 """
 
 from __future__ import annotations
@@ -72,17 +72,19 @@ class WorkerConfig:
     management: ManagementSettings
     placement: PlacementSettings
     storage: Mapping[str, StorageTopic]  # config, offset, status; standalone: none
-    raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: references are for those who use them
+    raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: each user of a reference resolves it
     resolved: Mapping[str, str] = field(repr=False)  # the same for the worker's own clients; holds secrets
     warnings: Sequence[str] = ()
 
     @property
     def channel_timeout_ms(self) -> int:
-        """Return how long executors and driver bear silence, ms: surely less than the group bears it of a worker.
+        """Return how long executors and driver tolerate silence, ms.
 
-        A driver that was stopped (SIGSTOP, a paused machine) sent its last heartbeat up to a heartbeat interval before,
-        so its tasks may start elsewhere ``session - heartbeat`` later (7 s by default). Its executors, which live on,
-        must have ended by then (E5): 6 s.
+        It is shorter than the group tolerates it of a worker.
+
+        A driver that was stopped (SIGSTOP, a paused machine) sent its last heartbeat up to one heartbeat interval
+        earlier. So its tasks may start elsewhere ``session - heartbeat`` later (7 s by default). Its executors live on
+        and must have ended by then (E5): 6 s.
         """
         given = self.engine.connectrt_channel_timeout_ms
         bears_ms = self.group.session_timeout_ms - self.group.heartbeat_interval_ms
@@ -90,9 +92,9 @@ class WorkerConfig:
 
     @property
     def lost_work_delay_ms(self) -> int:
-        """Return how long the work of a lost worker waits in a group of our own workers, ms.
+        """Return how long the work of a lost worker waits in a group that has only our workers, ms.
 
-        The user's own word for it, else the user's word for Java's, else at once.
+        The worker's own setting, else the user's value of Java's setting, else 0.
         """
         if self.engine.connectrt_lost_work_delay_ms is not None:
             return self.engine.connectrt_lost_work_delay_ms
@@ -116,7 +118,7 @@ _GROUPS: Mapping[str, type[SettingsGroup]] = {
 
 
 def typed_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a WorkerConfig holds of typed values (setting -> value): its servers and every group."""
+    """Return the fields of a WorkerConfig from typed values (setting -> value): its servers and every group."""
     groups = {name: group.taken_from(values) for name, group in _GROUPS.items()}
     return {"bootstrap_servers": ",".join(values["bootstrap.servers"]), **groups}
 
@@ -139,7 +141,7 @@ DISTRIBUTED = (
 )
 
 PASSED_ON = (*worker_config.PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))
-"""Names with these prefixes go on to whom they belong, a topic's to its creation."""
+"""Names with these prefixes are passed through to their owners, those of a topic to its creation."""
 
 
 def parse_distributed(raw: Mapping[str, str], resolve: Resolve = dict) -> WorkerConfig:
@@ -194,7 +196,7 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _timing_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is wrong between the times of the group and of the executors."""
+    """Return the problems between the timeouts of the group and of the executors."""
     session, heartbeat = values["session.timeout.ms"], values["heartbeat.interval.ms"]
     if session is None or heartbeat is None:
         return []  # complained about already
@@ -237,7 +239,7 @@ class StandaloneConfig(WorkerConfig):
     offset_storage_file_filename: str = ""
 
 
-# Compatible: tasks go on while others are added, and no one needs session keys.
+# Compatible: tasks continue while others are added, and session keys are not needed.
 _GROUP_OF_ONE = {"group.id": "", "connect.protocol": "compatible"}
 
 
@@ -262,7 +264,7 @@ def parse_standalone(raw: Mapping[str, str], resolve: Resolve = dict) -> Standal
     )
 
 
-# Exactly-once source support: who has it, where a connector's offsets go (KIP-618). Pure.
+# Exactly-once source support: which connectors have it, and where their offsets are stored (KIP-618). Pure.
 
 
 OWN_TOPIC = "offsets.storage.topic"
@@ -280,7 +282,7 @@ class Boundary(Enum):
 
     @staticmethod
     def of(connector: Mapping[str, str]) -> Boundary:
-        """Return what a connector's configuration asks for; checked before."""
+        """Return the transaction boundary that a connector's configuration sets. It was checked before."""
         return Boundary((connector.get(BOUNDARY) or "poll").strip().lower())
 
 

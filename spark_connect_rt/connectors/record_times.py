@@ -44,7 +44,7 @@ def timed(poll: Poll[T]) -> Poll[T]:
 
 
 def with_time(piece: Any, now_ms: int) -> Any:
-    """Return a record or batch with this time, in ms since the epoch, unless it has one of its own."""
+    """Return a record or batch with this time, in ms since the epoch, unless it already has one."""
     if isinstance(piece, SourceRecord):
         return replace(piece, timestamp_ms=now_ms) if piece.timestamp_ms is None else piece
     if isinstance(piece, SourceBatch) and piece.timestamps_ms is None:

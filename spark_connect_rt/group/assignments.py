@@ -1,8 +1,8 @@
-"""Values the assignors share: sets of work, what a round starts from, what it ends in.
+"""Values the assignors share: sets of work, the input of a round, its result.
 
-Owns the first step of every assignor, agreeing on a config offset (Java ``WorkerCoordinator``,
-``ConnectAssignor``, ``ConnectorsAndTasks``). The leader's herder builds an AssignmentRound from the decoded
-metadata of the members, calls ``eager.assign`` or ``incremental.assign`` and encodes what comes back.
+Owns the first step of every assignor, agreeing on a config offset (Java ``WorkerCoordinator``, ``ConnectAssignor``,
+``ConnectorsAndTasks``). The leader's herder builds an AssignmentRound from the decoded metadata of the members, calls
+``eager.assign`` or ``incremental.assign`` and encodes the result.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def union(parts: Iterable[ConnectorsAndTasks]) -> ConnectorsAndTasks:
 def split(
     held: Mapping[str, ConnectorsAndTasks], wanted: ConnectorsAndTasks
 ) -> tuple[dict[str, ConnectorsAndTasks], dict[str, ConnectorsAndTasks]]:
-    """Return, member by member, what it holds of ``wanted`` and what it holds besides, in its own order."""
+    """Return what each member holds of ``wanted``, and what it holds of other work. Both keep the member's order."""
     if wanted.is_empty:
         return dict.fromkeys(held, NOTHING), dict(held)
     connectors, tasks = set(wanted.connectors), set(wanted.tasks)  # once, not once a member
@@ -82,12 +82,12 @@ def split(
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRound:
-    """What the leader knows when it must assign.
+    """The input of the leader when it must assign.
 
     ``configured``: every connector of the snapshot and its tasks (none for an inconsistent connector).
-    ``config_offset``: what ``agree_on_offset`` gave. ``generation`` is the round's own number,
-    ``last_completed_generation`` the last one this same worker adopted (-1: none). ``max_delay_ms`` bounds the pause
-    between revocations and, unless ``lost_delay_ms`` says otherwise, how long lost work waits for its worker.
+    ``config_offset``: the result of ``agree_on_offset``. ``generation`` is the round's own number,
+    ``last_completed_generation`` the last one this same worker adopted (-1: none). ``max_delay_ms`` limits the pause
+    between revocations. It also limits how long lost work waits for its worker, unless ``lost_delay_ms`` is set.
     """
 
     leader_id: str
@@ -101,7 +101,7 @@ class AssignmentRound:
     lost_delay_ms: int | None = None  # None: as Java, max_delay_ms
     moves: Mapping[ConnectorTaskId, str] = field(default_factory=dict)  # task -> member that shall give it up, for load
     bound_for: Mapping[ConnectorTaskId, str] = field(default_factory=dict)  # free task -> member it should go to
-    in_runs: bool = False  # new tasks are placed neighbour by neighbour, which takes fewer bytes to say
+    in_runs: bool = False  # new tasks are placed neighbour by neighbour, which takes fewer bytes
 
     @property
     def lost_work_waits_ms(self) -> int:
@@ -116,14 +116,14 @@ class AssignmentRound:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentResult:
-    """What each member is assigned, and who owns what once all have carried it out."""
+    """The assignment of each member, and the owners of all work once every member has carried it out."""
 
     assignments: Mapping[str, Assignment]
     owners: Mapping[str, ConnectorsAndTasks] = field(default_factory=dict)
     delay_ms: int = 0
 
     def owner_of(self, item: str | ConnectorTaskId) -> str | None:
-        """Return the member that owns a connector (by name) or a task; None when no one does."""
+        """Return the member that owns a connector (by name) or a task. None: it is not assigned to any member."""
         for member, owned in self.owners.items():
             if item in (owned.connectors if isinstance(item, str) else owned.tasks):
                 return member
@@ -131,7 +131,7 @@ class AssignmentResult:
 
 
 def held_by(metadata: WorkerMetadata) -> ConnectorsAndTasks:
-    """Return what a member says it runs now."""
+    """Return the work that a member reports to run now."""
     held = metadata.allocation
     return NOTHING if held is None else ConnectorsAndTasks(held.connectors, held.tasks)
 
@@ -166,13 +166,13 @@ def mismatch(leader_id: str, members: Mapping[str, WorkerMetadata]) -> Assignmen
     return AssignmentResult(dict.fromkeys(members, refusal))
 
 
-# The assignor of ``connect.protocol=eager``: everything is dealt out from scratch, round-robin, each time.
+# The assignor of ``connect.protocol=eager``: all work is assigned from scratch, round-robin, each time.
 #
 # Stateless (Java ``EagerAssignor``). Members stop all work before they join, so nothing is ever revoked.
 
 
 def assign(this_round: AssignmentRound) -> AssignmentResult:
-    """Deal connectors, then tasks, to the members in order of their ids, without starting over between."""
+    """Assign connectors, then tasks, to the members in order of their ids, without starting over in between."""
     members = sorted(this_round.members)
     connectors: dict[str, list[str]] = {member: [] for member in members}
     tasks: dict[str, list[ConnectorTaskId]] = {member: [] for member in members}

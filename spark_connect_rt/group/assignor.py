@@ -1,8 +1,8 @@
-"""The assignor of ``compatible`` and ``sessioned``: keep what runs, move only what must, in two rounds.
+"""The assignor of ``compatible`` and ``sessioned``: keep running work in place and move only the rest.
 
-Owns one round of KIP-415 (Java ``IncrementalCooperativeAssignor.performTaskAssignment``). The leader passes
-the memory of its previous round in and keeps the one that comes out; a new leader begins with
-``AssignorMemory()`` and therefore places a dead leader's work at once.
+Owns one round of KIP-415 (Java ``IncrementalCooperativeAssignor.performTaskAssignment``). The leader passes in the
+memory of its previous round and keeps the returned one. A new leader begins with ``AssignorMemory()`` and therefore
+places a dead leader's work at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from spark_connect_rt.group.assignments import (
 )
 from spark_connect_rt.group.subprotocol import Assignment
 
-# What members must stop: deleted work, work held twice, and work in the way of balance.
+# Work that members must stop: deleted work, work held twice, and work in the way of balance.
 #
-# Owns the arithmetic of balance (Java ``IncrementalCooperativeAssignor.loadBalancingRevocations``) and the
-# back-off between rounds that revoke. Decides nothing about when; ``incremental`` does.
+# Owns the arithmetic of balance (Java ``IncrementalCooperativeAssignor.loadBalancingRevocations``) and the back-off
+# between rounds that revoke. ``incremental`` decides when to revoke.
 
 
 Item = TypeVar("Item")
@@ -46,7 +46,7 @@ def revoking_backoff_ms(successive: int, max_delay_ms: int) -> int:
 
 
 def duplicated(held: Mapping[str, ConnectorsAndTasks]) -> ConnectorsAndTasks:
-    """Return what more than one member holds. All holders must stop it; it is assigned in the next round."""
+    """Return work that several members hold. All holders must stop it; it is assigned in the next round."""
     connectors = Counter(chain.from_iterable(set(part.connectors) for part in held.values()))
     tasks = Counter(chain.from_iterable(set(part.tasks) for part in held.values()))
     return ConnectorsAndTasks(
@@ -56,7 +56,7 @@ def duplicated(held: Mapping[str, ConnectorsAndTasks]) -> ConnectorsAndTasks:
 
 
 def balance(configured: ConnectorsAndTasks, held: Mapping[str, ConnectorsAndTasks]) -> dict[str, ConnectorsAndTasks]:
-    """Return what each member must give up so that everything configured can be spread evenly (+-1).
+    """Return the work that each member must give up so that all configured work can be spread evenly (+-1).
 
     Only members that give up something are in the answer.
     """
@@ -72,7 +72,7 @@ def balance(configured: ConnectorsAndTasks, held: Mapping[str, ConnectorsAndTask
 
 
 def _surplus(total: int, held: Mapping[str, Sequence[Item]]) -> dict[str, tuple[Item, ...]]:
-    """Return what is above the level of ``total`` items over all members, first held first revoked."""
+    """Return the work above the level of ``total`` items over all members, first held first revoked."""
     least, extra = divmod(total, len(held))
     sizes = Counter(len(items) for items in held.values())
     if sizes[least + 1] == extra and sizes[least] + sizes[least + 1] == len(held):
@@ -98,17 +98,17 @@ def add(
 
 # Work whose worker vanished: wait for it (scheduled rebalance), then place it elsewhere.
 #
-# Owns the delay (KIP-415; Java ``IncrementalCooperativeAssignor.handleLostAssignments``): lost work stays where
-# it was for up to ``scheduled.rebalance.max.delay.ms``, so that a worker that restarts gets it back. Time is an
-# argument; the memory is replaced, never changed.
+# Owns the delay (KIP-415; Java ``IncrementalCooperativeAssignor.handleLostAssignments``): lost work stays unassigned
+# for up to ``scheduled.rebalance.max.delay.ms``, so that a worker that restarts gets it back. Time is an argument; the
+# memory is replaced, never changed.
 
 
 @dataclass(frozen=True, slots=True)
 class AssignorMemory:
-    """What the leader remembers between rounds; a new leader starts with an empty one.
+    """The leader's memory between rounds. A new leader starts with an empty one.
 
     ``candidates`` are workers that were empty while a delay ran, in order of discovery.
-    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were sent.
+    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is the delay that was sent to the members.
     """
 
     previous_assignment: ConnectorsAndTasks = NOTHING
@@ -128,11 +128,11 @@ class AssignorMemory:
 
 @dataclass(frozen=True, slots=True)
 class LostWork:
-    """What becomes of lost work in one round."""
+    """How one round treats lost work."""
 
     memory: AssignorMemory
     to_reassign: ConnectorsAndTasks  # place it like new work, now
-    held: Mapping[str, ConnectorsAndTasks]  # next load per member, with what candidates got back
+    held: Mapping[str, ConnectorsAndTasks]  # next load per member, including the work that candidates got back
 
 
 def handle_lost(
@@ -142,12 +142,12 @@ def handle_lost(
     now_ms: int,
     max_delay_ms: int,
 ) -> LostWork:
-    """Decide whether lost work waits, goes to who came back empty, or is placed like new.
+    """Decide whether lost work waits, goes to workers that came back empty, or is placed like new work.
 
     Args:
         memory: of the previous round.
-        lost: in order; configured, handed out earlier, held by no one.
-        held: member -> what it keeps this round.
+        lost: in order; configured, assigned earlier, held by no member.
+        held: member -> the work it keeps this round.
         now_ms: on any clock, the same in every round.
         max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group of our own workers the own setting.
     """
@@ -211,7 +211,7 @@ __all__ = ["AssignorMemory", "assign", "fill"]
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """How what is configured, what was handed out and what is held differ."""
+    """The differences between the configured, the assigned and the held work."""
 
     memory: AssignorMemory
     deleted: ConnectorsAndTasks
@@ -221,7 +221,7 @@ class _Facts:
 
 
 def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[AssignorMemory, AssignmentResult]:
-    """Run one round; return the memory for the next one and what each member is assigned.
+    """Run one round; return the memory for the next one and the assignment of each member.
 
     Work that moves is only revoked here; its owner stops it, rejoins, and the next round places it.
     """
@@ -274,8 +274,8 @@ def fill_in_runs(load: Mapping[str, Sequence[Item]], items: Sequence[Item]) -> d
 
 def _compare(memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]) -> _Facts:
     if memory.previous_generation != this_round.last_completed_generation:
-        # The previous round was never adopted here, or another worker led since: what was handed out is
-        # not known, so nothing can be lost.
+        # The previous round was never adopted here, or another worker led since. The leader does not know what was
+        # assigned, so nothing can be lost.
         memory = replace(memory, previous_assignment=NOTHING)
     active = union(held.values())
     if not (memory.previous_revocation & active).is_empty:
@@ -295,7 +295,7 @@ def _compare(memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[
 def _load_balancing(
     memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]
 ) -> tuple[AssignorMemory, dict[str, ConnectorsAndTasks]]:
-    """Return the memory and what is revoked for balance: nothing while a delay runs, never twice in a row."""
+    """Return the memory and the work revoked for balance: nothing while a delay runs, never twice in a row."""
     if memory.delay_ms != 0:
         return replace(memory, revoked_in_previous=False), {}
     surplus = balance(this_round.configured, held)
@@ -316,7 +316,7 @@ def _load_balancing(
 def _moving(
     memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]
 ) -> dict[str, ConnectorsAndTasks]:
-    """Return what members give up for load: what they still hold, and nothing while a delay runs."""
+    """Return the tasks that members must give up for load, if they still hold them. Empty while a delay runs."""
     if memory.delay_ms != 0 or not this_round.moves:
         return {}
     found: dict[str, ConnectorsAndTasks] = {}

@@ -1,8 +1,8 @@
 """Which tasks should change places, because one worker has more to do than the others. Pure.
 
-Owns what counts as load and the hysteresis. Tasks are swapped between two workers, a hot one against a cold one, so the
-numbers that the assignor balances stay as they are and nothing else moves. A skew must last, a swap must gain, after
-swaps there is a pause, and a task that was moved stays where it is for long.
+Owns the definition of load and the hysteresis. Tasks are swapped between two workers, a hot one against a cold one, so
+the numbers that the assignor balances stay the same and nothing else moves. A skew must last, a swap must gain, after
+swaps there is a pause, and a task that was moved stays in place for long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECORD_COST = 2e-6
 
 @dataclass(frozen=True, slots=True)
 class TaskLoadSample:
-    """What a worker says of one of its tasks; ``cpu_seconds`` since its run began, None: unknown."""
+    """The load that a worker reports for one of its tasks. ``cpu_seconds``: since its run began, None: unknown."""
 
     records_per_s: float
     lag: int | None = None
@@ -26,14 +26,14 @@ class TaskLoadSample:
 
 
 Samples = Mapping[str, Mapping[ConnectorTaskId, TaskLoadSample]]
-"""Worker -> its tasks."""
+"""Worker -> the load samples of its tasks."""
 Loads = Mapping[str, Mapping[ConnectorTaskId, float]]
 """Worker -> its tasks -> cores that each needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRules:
-    """Times in ms."""
+    """The limits for swaps of tasks between workers. Times are in ms."""
 
     skew: float = 1.5  # times the mean: a worker with more has too much
     least_cores: float = 0.1  # above the mean; less is not worth a restart of two tasks
@@ -56,16 +56,16 @@ class Swap:
 
 @dataclass(frozen=True, slots=True)
 class LoadMemory:
-    """What the leader remembers between looks; a new one begins with nothing."""
+    """The leader's memory between checks. A new one is empty."""
 
     skewed_since_ms: int | None = None
     swapped_at_ms: int | None = None
     resting: Mapping[ConnectorTaskId, int] = field(default_factory=dict)  # task -> when it was swapped
-    smooth: Mapping[ConnectorTaskId, float] = field(default_factory=dict)  # cores, over the last looks
+    smooth: Mapping[ConnectorTaskId, float] = field(default_factory=dict)  # cores, over the last checks
 
 
 def cores_of(now: TaskLoadSample, before: TaskLoadSample | None, passed_s: float) -> float:
-    """Return how many cores a task needs: what it used, and up to as much again while records wait for it."""
+    """Return how many cores a task needs: its present use, and up to as much again while records wait for it."""
     cores = now.records_per_s * RECORD_COST
     if now.cpu_seconds is not None and before is not None and before.cpu_seconds is not None and passed_s > 0:
         cores = max(0.0, now.cpu_seconds - before.cpu_seconds) / passed_s
@@ -82,7 +82,7 @@ def loads_of(samples: Samples, before: Samples, passed_s: float) -> dict[str, di
 
 
 def decide(memory: LoadMemory, loads: Loads, now_ms: int, rules: LoadRules) -> tuple[LoadMemory, tuple[Swap, ...]]:
-    """Return the memory for the next look and the swaps to make now; none as a rule."""
+    """Return the memory for the next check and the swaps to make now. Most checks return no swap."""
     memory, loads = _smoothed(memory, loads, now_ms, rules)
     sums = {worker: sum(tasks.values()) for worker, tasks in loads.items()}
     if len(sums) < 2 or not _is_skewed(sums, rules):
@@ -102,7 +102,7 @@ def decide(memory: LoadMemory, loads: Loads, now_ms: int, rules: LoadRules) -> t
 def _smoothed(
     memory: LoadMemory, loads: Loads, now_ms: int, rules: LoadRules
 ) -> tuple[LoadMemory, dict[str, dict[ConnectorTaskId, float]]]:
-    """Return each load as the mean of what it was and is, and the memory without tasks that are gone or rested."""
+    """Return each load as the mean of its old and new value, and the memory without removed and rested tasks."""
     smooth = {
         worker: {task: (memory.smooth.get(task, cores) * 3 + cores) / 4 for task, cores in tasks.items()}
         for worker, tasks in loads.items()

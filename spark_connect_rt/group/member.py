@@ -1,7 +1,7 @@
 """This worker's membership in the Connect group, as the herder sees it (Java ``WorkerGroupMember``).
 
-The member's own I/O runs elsewhere; the herder's thread polls, is notified of what happened, and answers. Nothing
-here starts or stops work: the herder does, on its own thread, before it answers ``join``.
+The member's own I/O runs elsewhere; the herder's thread polls for its events, and answers. Nothing here starts or stops
+work: the herder does, on its own thread, before it answers ``join``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_connect_rt.base.concurrency import MACHINE_THREADS, Threads
 
 @dataclass(frozen=True, slots=True)
 class JoinRequired:
-    """The group wants a (re)join: stop what must stop, then call ``join``."""
+    """The group requires a (re)join: stop the revoked work, then call ``join``."""
 
     reason: str
 
@@ -55,13 +55,13 @@ class GroupMember(Protocol):
     """A member of the group. All methods are called from the herder's thread but ``wakeup``."""
 
     def start(self) -> None:
-        """Start looking for the coordinator; returns at once. JoinRequired follows when it is found."""
+        """Start searching for the coordinator; returns at once. JoinRequired follows when it is found."""
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """Return what happened, waiting at most ``timeout_ms``; empty after a wakeup or time out.
+        """Return new events, waiting at most ``timeout_ms``; empty after a wakeup or time out.
 
-        Not polling for rebalance.timeout.ms makes the member leave (Java: poll timeout expired): ContactLost,
-        then JoinRequired follow. Raises BadConfigError, naming the setting, once the group refused for good.
+        Not polling for rebalance.timeout.ms makes the member leave (Java: poll timeout expired): ContactLost, then
+        JoinRequired follow. Raises BadConfigError, naming the setting, once the group refused for good.
         """
 
     def wakeup(self) -> None:
@@ -80,10 +80,10 @@ class GroupMember(Protocol):
         """Return the member id, empty unless the membership is stable."""
 
     def trouble(self) -> str:
-        """Return why the group is not joined, as it was said last; empty: nothing was. Any thread."""
+        """Return the last reason why the group could not be joined; empty: there was none. Any thread."""
 
     def in_contact(self) -> bool:
-        """Return whether what was assigned is certainly still this member's (I7). Any thread; reads the clock.
+        """Return whether the assigned work is certainly still this member's (I7). Any thread; reads the clock.
 
         False also when ContactLost is not polled yet: a worker that was frozen finds out before it is notified.
         """
@@ -101,10 +101,10 @@ class GroupMember(Protocol):
         """Leave if still in, close connections and threads."""
 
 
-# What waits for the herder's next poll, and the one Condition it waits on.
+# The events that wait for the herder's next poll, and the one Condition it waits on.
 #
-# Owns the order of MembershipEvents and which of them a newer one makes worthless. Three things end a wait: an
-# event, a wake-up, time. Any thread may tell or wake; only the herder's takes.
+# Owns the order of MembershipEvents, and which older events a newer one replaces. Three things end a wait: an event, a
+# wake-up, time. Any thread may queue events or wake; only the herder's thread takes them.
 
 
 class MembershipInbox:
@@ -121,8 +121,8 @@ class MembershipInbox:
     def tell(self, event: MembershipEvent, number: int = 0) -> None:
         """Queue an event; ``number`` is the round or generation its answer must carry.
 
-        A lost contact overtakes everything: what it follows must not be acted on any more. A new JoinRequired
-        replaces the older one and the leader's task of a round that is over.
+        A lost contact clears the queue, because the herder must not act on older events any more. A new JoinRequired
+        replaces the older one, and the leader's AssignmentRequired of an older round.
         """
         with self._condition:
             if isinstance(event, ContactLost):
@@ -134,12 +134,12 @@ class MembershipInbox:
             self._condition.notify_all()
 
     def forget(self) -> None:
-        """Drop what waits: the member left."""
+        """Drop the queued events: the member left."""
         with self._condition:
             self._events.clear()
 
     def fail(self, error: Exception) -> None:
-        """Make this and every later ``take`` raise ``error``, once what waits is taken."""
+        """Make this and every later ``take`` raise ``error``, once the queued events are taken."""
         with self._condition:
             self._error = error
             self._condition.notify_all()
@@ -148,7 +148,7 @@ class MembershipInbox:
         """End the wait, or the next one."""
         with self._condition:
             if self._woken:
-                return  # who waits was notified, and is on its way
+                return  # the waiting thread was notified already and will take the events
             self._woken = True
             self._condition.notify_all()
 

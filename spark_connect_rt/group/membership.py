@@ -1,11 +1,12 @@
 """This member's life in the group, as a transition table (Java ``AbstractCoordinator``, ``WorkerCoordinator``).
 
-Owns every decision about joining, syncing, heartbeats, losing contact and leaving. Sends nothing, waits for
-nothing, reads no clock: a shell (``kafka.membership.group_member``, ``testing.memory_group``) feeds events in and runs
-the effects that come out. Nothing here starts or stops work; the herder does when an event asks for it.
+Owns every decision about joining, syncing, heartbeats, losing contact and leaving. Sends nothing, waits for nothing,
+reads no clock: a shell (``kafka.membership.group_member``, ``testing.memory_group``) feeds events in and executes the
+resulting effects. Nothing here starts or stops work; the herder does when an event asks for it.
 
-Besides the phase there are two independent facts: whether the coordinator is known (it may be looked for while
-the generation lives on) and whether work is held (then silence beyond the session timeout is ContactExpired).
+In addition to the phase there are two independent facts. One is whether the coordinator is known: the member may search
+for it while the generation lives on. The other is whether work is held: then silence beyond the session timeout is
+ContactExpired.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import Any, Final, NamedTuple
 
 from spark_connect_rt.config.group_config import GROUP
 
-# What can happen to a member of the group: the events of ``group.membership``.
+# The events of ``group.membership``: everything that can happen to a member of the group.
 #
-# Owns their shapes only. The herder's wishes come first, then what time does, then what the coordinator says.
-# Events that answer a request carry the generation or round they belong to, so that late ones change nothing.
+# Owns their shapes only. Requests of the herder come first, then timeouts, then answers of the coordinator. Events that
+# answer a request carry the generation or round they belong to, so that late ones change nothing.
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class LeaveRequested:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The herder polls again."""
+    """The herder polls for events again, after a pause or as usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class GenerationLost:
 
 @dataclass(frozen=True, slots=True)
 class MemberUnknown:
-    """UNKNOWN_MEMBER_ID: the group went on without this member; others may have its work by now."""
+    """UNKNOWN_MEMBER_ID: the group continued without this member; others may have its work by now."""
 
     generation: int
     reason: str = "the group coordinator no longer knows this member"
@@ -184,21 +185,21 @@ class RequestRefused:
 
 
 class MemberPhase(Enum):
-    """Where this member stands in the group protocol."""
+    """The phase of this member in the group protocol."""
 
     IDLE = "idle"  # does not want in: before start, after leave
-    SEARCHING = "searching"  # wants in; looks for the coordinator
-    PREPARING = "preparing"  # the herder was asked to stop what must stop and to join
+    SEARCHING = "searching"  # wants to join; searches for the coordinator
+    PREPARING = "preparing"  # the herder was asked to stop revoked work and to join
     JOINING = "joining"  # JoinGroup sent, or waiting for a coordinator to send it to
     LEADING = "leading"  # joined as leader; the herder assigns
     SYNCING = "syncing"  # SyncGroup sent, or waiting for a coordinator to send it to
     STABLE = "stable"  # assignment held, heartbeating
-    LAPSED = "lapsed"  # left by itself because the herder did not poll; comes back when it does
-    REFUSED = "refused"  # the group said never; only a changed configuration helps
+    LAPSED = "lapsed"  # left because the herder did not poll; rejoins when it does
+    REFUSED = "refused"  # the group rejected this member for good; only a changed configuration helps
 
 
 class Effect(Enum):
-    """What the shell must do, in the order given."""
+    """The actions of the shell, in the order given."""
 
     FIND_COORDINATOR = "find coordinator"  # drop the connections and whatever is in flight, then search
     ABANDON = "abandon"  # drop whatever is in flight
@@ -245,10 +246,10 @@ class Timing:
 
     @property
     def lease_ms(self) -> int:
-        """How long after the last contact a member may work.
+        """How long after the last contact a member may work, ms.
 
-        The coordinator may give its work away ``session_ms`` after it. The fifth before that is for ending what
-        runs: killed tasks die, offsets on their way arrive or are given up (I7).
+        The coordinator may assign its work elsewhere ``session_ms`` after it. The fifth before that is for ending the
+        work: killed tasks die, offsets in flight arrive or are given up (I7).
         """
         return self.session_ms * 4 // 5
 
@@ -277,7 +278,7 @@ def _all(
 
 NEXT: Final[Mapping[tuple[MemberPhase, type], _Row]] = {
     (_P.IDLE, Started): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
-    # A rejoin asked for while one is under way is remembered (``rejoin_wanted``), its metadata is older.
+    # A rejoin during a rejoin is remembered (``rejoin_wanted``), because the metadata of the first one is older.
     (_P.IDLE, RejoinRequested): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
     (_P.STABLE, RejoinRequested): (_P.PREPARING, (_E.TELL_JOIN,)),
     **_stay(RejoinRequested, _P.SEARCHING, *IN_GROUP[:-1], _P.LAPSED, _P.REFUSED),
@@ -291,7 +292,7 @@ NEXT: Final[Mapping[tuple[MemberPhase, type], _Row]] = {
     (_P.LAPSED, Polled): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
     **_stay(Polled, *_NOT_LAPSED),
     **_stay(Fenced, *MemberPhase),
-    # Who does not poll cannot stop its work when the group asks; it gives its place up, and its work.
+    # A worker that does not poll cannot stop its work when the group asks for it. So it leaves and gives up its work.
     **_all(PollExpired, IN_GROUP, _P.LAPSED, _E.ABANDON, _E.TELL_CONTACT_LOST, _E.SEND_LEAVE),
     **_all(ContactExpired, IN_GROUP, _P.SEARCHING, _E.TELL_CONTACT_LOST, _E.FIND_COORDINATOR),
     (_P.SEARCHING, CoordinatorFound): (_P.PREPARING, (_E.TELL_JOIN,)),
@@ -306,7 +307,7 @@ NEXT: Final[Mapping[tuple[MemberPhase, type], _Row]] = {
     (_P.SYNCING, RoundAborted): (_P.PREPARING, (_E.TELL_JOIN,)),
     **_stay(HeartbeatOk, *IN_GROUP),
     (_P.STABLE, RebalanceSignalled): (_P.PREPARING, (_E.TELL_JOIN,)),
-    # Old brokers say this all through a rebalance; SyncGroup's own answer decides.
+    # Old brokers return this all through a rebalance; SyncGroup's own answer decides.
     **_stay(RebalanceSignalled, *IN_GROUP[:-1]),
     **_all(GenerationLost, (_P.LEADING, _P.SYNCING, _P.STABLE), _P.PREPARING, _E.ABANDON, _E.TELL_JOIN),
     **_stay(GenerationLost, _P.PREPARING, _P.JOINING),
@@ -340,8 +341,8 @@ def step(member: Member, event: object) -> tuple[Member, tuple[Effect, ...]]:
 def must_heartbeat(member: Member) -> bool:
     """Return whether heartbeats belong in this state.
 
-    Besides the stable member: who prepares to rejoin must not expire meanwhile, and who holds work while its
-    JoinGroup waits needs proof that it is the coordinator, not a dead connection, that keeps it waiting.
+    True for a stable member, and in two more cases. A member that prepares to rejoin must not expire meanwhile. A
+    member that holds work while its JoinGroup waits needs proof that the coordinator delays it, not a dead connection.
     """
     if not member.coordinator_known or not member.member_id:
         return False
@@ -360,7 +361,7 @@ def overdue(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> C
 
 
 def next_deadline_ms(member: Member, timing: Timing, last_poll_ms: int) -> int | None:
-    """Return when ``overdue`` will have something to say if nothing else happens; None for never."""
+    """Return when ``overdue`` will next return an event if nothing else happens; None for never."""
     if member.phase not in IN_GROUP:
         return None
     poll_ms = last_poll_ms + timing.rebalance_ms
@@ -368,17 +369,17 @@ def next_deadline_ms(member: Member, timing: Timing, last_poll_ms: int) -> int |
 
 
 def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
-    """Return whether what this member holds is certainly still its own (I7)."""
+    """Return whether the work that this member holds is certainly still its own (I7)."""
     return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
 def holds_lease(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> bool:
-    """Return whether this member may tell others that its work goes on (E5).
+    """Return whether this member may confirm to its executors that its work may continue (E5).
 
-    Its executors believe it for a while after it falls silent. So it speaks only while its own last contact is no
-    older than a heartbeat: else the two silences, one after the other, would outlast the session. When contact is
-    lost it is silent until the herder has ended the work, which may hang; and a herder that does not poll is given
-    up by the group at ``rebalance_ms``, so the silence begins a session before that.
+    The executors rely on a confirmation for a while after it. So a member confirms only while its last contact is at
+    most a heartbeat old. Otherwise both timeouts, one after the other, would outlast the session.
+    When contact is lost, it does not confirm until the herder has ended the work, which may hang. If the herder does
+    not poll, the group removes the member after ``rebalance_ms``. So the confirmations end a session earlier.
     """
     if member.fence_due:
         return False
@@ -436,7 +437,7 @@ def _learn_join(member: Member, event: JoinedAsLeader | JoinedAsFollower) -> Mem
         protocol=event.protocol,
         member_id=event.member_id,
         leader_id=event.leader_id,
-        # A join may wait for minutes: it proves contact at its answer only to who has nothing to lose by it.
+        # A join may wait for minutes. At its answer it proves contact only for a member that holds no work.
         last_contact_ms=member.last_contact_ms if member.holding else event.at_ms,
     )
 

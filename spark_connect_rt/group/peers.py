@@ -15,7 +15,7 @@ from spark_connect_rt.errors import BadRequestError, NotAssignedError, NotLeader
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What the other worker answered, whatever the status."""
+    """The answer of another worker, whatever its status."""
 
     status: int
     body: bytes
@@ -36,13 +36,13 @@ class PeerClient(Protocol):
         """Return the answer. Raises UnreachableError (nothing was sent), RetriableError, TimedOutError."""
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections to other workers."""
 
 
 # Signature of requests between workers (Java ``InternalRequestSignature``, KIP-507).
 #
-# Owns: the two headers and the HMAC over the raw body (an absent body counts as empty). Who holds the key, and
-# what HTTP status a refusal gets, is decided above.
+# Owns: the two headers and the HMAC over the raw body (an absent body counts as empty). The callers decide which worker
+# holds the key and which HTTP status a rejected request gets.
 
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
@@ -59,7 +59,7 @@ _DIGESTS = {
 
 
 class SignatureVerdict(Enum):
-    """What a signature check says."""
+    """The result of checking a signature."""
 
     VALID = "valid"
     MISSING = "missing"  # no signature, or no algorithm named
@@ -105,12 +105,12 @@ def _mac(key: bytes, algorithm: str, body: bytes | None) -> bytes:
     return hmac.new(key, body or b"", digest).digest()
 
 
-# Who must serve a request: any worker, the leader, or the owner (Java ``DistributedHerder``).
+# Which worker must serve a request: any worker, the leader, or the owner (Java ``DistributedHerder``).
 
 
 @dataclass(frozen=True, slots=True)
 class GroupStanding:
-    """Where this worker stands in the group when the request is served."""
+    """The role of this worker in the group when the request is served."""
 
     is_leader: bool
     leader_url: str | None
@@ -123,7 +123,7 @@ def require_leader(standing: GroupStanding, what: str) -> None:
 
 
 def require_owner(standing: GroupStanding, owned: bool, owner_url: str | None, what: str) -> None:
-    """Raise unless this worker owns what the request is about.
+    """Raise unless this worker owns the subject of the request.
 
     A follower sends it to the leader, which alone knows the owners (owner map of the last assignment).
     """

@@ -1,14 +1,14 @@
-"""What one rebalance was, from what each worker saw of it: who came and went, what moved, why, how long. Pure.
+"""Combines the views that the workers have of one rebalance: joined and left members, moved work, reason, time. Pure.
 
-Owns the shape of a rebalance's ``details`` in the group's story, its sentence, and how the views of several workers
-become one. The leader knows the members; each worker knows what came to it and what it gave up.
+Owns the shape of a rebalance's ``details`` in the group's event log, its sentence, and how the views of several workers
+become one. The leader knows the members; each worker knows the work that it received and gave up.
 
 ``details``::
 
     {"generation", "protocol", "leader": worker id, "took_ms",
      "members": [worker ids] | null, "joined": [...] | null, "left": [...] | null,      null: not known
-     "moved": [{"connector", "task" (null: the connector itself), "from" (null: nobody), "to"}], "moved_count",
-     "released": [{"connector", "task", "from"}], "released_count",                      given up, nobody has it yet
+     "moved": [{"connector", "task" (null: the connector itself), "from" (null: no worker), "to"}], "moved_count",
+     "released": [{"connector", "task", "from"}], "released_count",                      given up, not assigned yet
      "workers": [{"worker_id", "took_ms", "reason", "rounds"}]}
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.group.assignments import ConnectorsAndTasks
 
-LISTED = 60  # of what moved; the counts are of all
+LISTED = 60  # of the moved work; the counts are of all
 Item = str | ConnectorTaskId
 _NOBODY = ConnectorsAndTasks()
 _GENERIC = ("the group is rebalancing", "the rebalance was overtaken", "the group coordinator was found", "asked to")
@@ -29,7 +29,7 @@ _GENERIC = ("the group is rebalancing", "the rebalance was overtaken", "the grou
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What the leader saw of the group: worker ids now, and the difference to the round before (None: not known)."""
+    """The leader's view of the group: worker ids now, and the difference to the round before (None: not known)."""
 
     now: tuple[str, ...]
     joined: tuple[str, ...] | None
@@ -38,7 +38,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class OwnView:
-    """What one worker saw. ``owners``: who had an item before, by worker id; times in ms."""
+    """The view of one worker. ``owners``: the previous owner of an item, by worker id; times in ms."""
 
     worker_id: str
     generation: int
@@ -56,13 +56,13 @@ class OwnView:
 def members_of(
     now: Mapping[str, str], before: Mapping[str, str] | None, with_work: Iterable[str], fresh: Iterable[str] | None
 ) -> Members:
-    """Return who joined and left.
+    """Return the members that joined and left.
 
     Args:
         now: worker id -> member id of this round; a worker that was gone for a while has another member id.
         before: the same of the last round that this leader led; None: it led none since it joined.
         with_work: worker ids that work was last seen on, for a leader that led no round before.
-        fresh: those that claim no work, not even none; None: the protocol has no word for it.
+        fresh: those that claim no work, not even none; None: the protocol cannot express it.
     """
     if before is not None:
         joined = tuple(sorted(worker for worker, member in now.items() if before.get(worker) != member))
@@ -72,7 +72,7 @@ def members_of(
 
 
 def items_of(work: ConnectorsAndTasks) -> list[Item]:
-    """Return connectors, then tasks."""
+    """Return the connectors, followed by the tasks."""
     items: list[Item] = list(work.connectors)
     items.extend(work.tasks)
     return items
@@ -155,7 +155,7 @@ def sentence(details: Mapping[str, Any]) -> str:
 
 
 def best_reason(reasons: Iterable[str]) -> str:
-    """Return the first reason that says more than that there is a rebalance, else the first one."""
+    """Return the first reason that is more specific than "there is a rebalance", else the first one."""
     given = [reason for reason in reasons if reason]
     telling = [reason for reason in given if not reason.startswith(_GENERIC)]
     return (telling or given or [""])[0]

@@ -1,7 +1,7 @@
-"""From an assignment to what this worker holds, and from the configuration to what it wants to run.
+"""From an assignment to the work that this worker holds, and from the configuration to the work it wants to run.
 
-Owns: adopting eager and incremental assignments, the rule that work starts only on the very config offset the
-leader assigned from, what counts as a change that needs a rebalance. Java ``WorkerCoordinator.onJoinComplete``,
+Owns: adopting eager and incremental assignments, the rule that work starts only on the very config offset the leader
+assigned from, which changes need a rebalance. Java ``WorkerCoordinator.onJoinComplete``,
 ``DistributedHerder.handleRebalanceCompleted``.
 """
 
@@ -33,7 +33,7 @@ class Adoption(Enum):
 
 
 def held_after(held: ConnectorsAndTasks | None, assignment: Assignment, incremental: bool) -> ConnectorsAndTasks:
-    """Return what this worker holds once it has carried it out; eager assignments replace everything."""
+    """Return the work that this worker holds after the assignment; eager assignments replace everything."""
     given = ConnectorsAndTasks(assignment.connectors, assignment.tasks)
     if not incremental or held is None:
         return given
@@ -42,7 +42,7 @@ def held_after(held: ConnectorsAndTasks | None, assignment: Assignment, incremen
 
 
 def allocation_of(held: ConnectorsAndTasks | None, last: Assignment | None) -> Assignment | None:
-    """Return what the next JoinGroup says this worker runs; None when it holds no assignment."""
+    """Return the work that the next JoinGroup reports; None when this worker holds no assignment."""
     if held is None or last is None:
         return None
     return replace(last, connectors=held.connectors, tasks=held.tasks, revoked_connectors=(), revoked_tasks=())
@@ -69,10 +69,10 @@ def configured_work(snapshot: ClusterConfigState) -> ConnectorsAndTasks:
 
 
 def needs_rebalance(adopted: ClusterConfigState, current: ClusterConfigState) -> str | None:
-    """Return why work must be dealt out again since ``adopted``, None if it need not be.
+    """Return why work must be assigned again since ``adopted``, None if it need not be.
 
-    New task configurations need it even when their number stays: every worker stops its old tasks before it
-    rejoins, so no new task reads what an old one has not committed yet.
+    Changed task configurations need a rebalance even when their number is the same. Every worker stops its old tasks
+    before it rejoins, so no new task reads records whose offsets an old one has not committed yet.
     """
     if adopted is current:
         return None
@@ -108,12 +108,12 @@ def wanted_connectors(
     restarts: Restarts,
     before: Mapping[str, TargetWork] = MappingProxyType({}),
 ) -> dict[str, TargetWork]:
-    """Return the connectors this worker ought to run; the mode is whether it is paused.
+    """Return the connectors that this worker ought to run; the mode is whether it is paused.
 
-    ``before`` is what it ought to run until now: of thousands of connectors, one has changed.
+    ``before`` is the previous result: usually only one of thousands of connectors has changed.
 
-    A connector that was configured again is started again, even with the same content: people write it once more to
-    bring back one that FAILED, and Java restarts it at each such record.
+    A connector whose configuration is written again is restarted, even with the same content. Users do so to restart a
+    FAILED connector, and Java restarts it at each such record.
     """
     wanted = {}
     configs, offsets, targets = snapshot.connector_configs, snapshot.configured_at, snapshot.target_states
@@ -132,10 +132,10 @@ def wanted_connectors(
 def wanted_tasks(
     held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts, *, exactly_once: bool = False
 ) -> dict[ConnectorTaskId, TargetWork]:
-    """Return the tasks this worker ought to run; the mode is whether it is paused.
+    """Return the tasks that this worker ought to run; the mode is whether it is paused.
 
-    Where sources are exactly-once, a task set that is committed again is started again, even with the same content: its
-    fencing round shuts out the producers of the set before, and no task of that set may start any more.
+    Where sources are exactly-once, a task set that is committed again is restarted, even with the same content. Its
+    fencing round fences the producers of the previous set, and no task of that set may start any more.
     """
     wanted = {}
     for task in held.tasks if held else ():
@@ -149,7 +149,7 @@ def wanted_tasks(
 
 
 def applied_config(name: str, snapshot: ClusterConfigState) -> StoredConfig:
-    """Return the connector configuration that goes with the committed tasks."""
+    """Return the connector configuration that the committed tasks were generated from."""
     return snapshot.applied_config(name) or snapshot.connector_config(name) or NO_SETTINGS
 
 
@@ -167,10 +167,11 @@ def is_configured(item: str | ConnectorTaskId, snapshot: ClusterConfigState) -> 
 def status_after_stop(
     item: str | ConnectorTaskId, wanted: TargetWork | None, actual_key: object, snapshot: ClusterConfigState
 ) -> State | None:
-    """Return what to report once it has stopped; None: it is configured no more, remove its status.
+    """Return the status to report after a stop. None: it is not configured any more, so remove its status.
 
-    A connector that goes on here in another form says that form: who watches it must not see it homeless. A task whose
-    configuration changed may move, and its end must be seen before another worker runs it: UNASSIGNED, as in Java.
+    A connector that continues here in another form reports that form, so that its status never shows it without a
+    worker. A task whose configuration changed may move. Its end must be visible before another worker runs it:
+    UNASSIGNED, as in Java.
     """
     if wanted is None:
         return State.UNASSIGNED if is_configured(item, snapshot) else None
@@ -192,17 +193,17 @@ def sync_backoff_ms(attempt: int, incremental: bool, max_delay_ms: int, unsync_b
     return max_delay_ms // 10 // max(1, 5 - attempt)
 
 
-# When changes of the configuration are dealt out to the group: at once, or many of them in one rebalance.
+# When a change of the configuration leads to a rebalance: at once, or together with other changes.
 #
-# Pure. In a rebalance no request is served and nothing starts, and it goes through everything that is configured. A
-# script that creates one connector after another would wait for one each time. The first few are dealt out at once;
-# where they come so often, those that come while others wait are dealt out with them, and the longer the run, the more
-# of them. Every worker goes by the same times after the same records, so members of a group ask at the same moment.
-# Java asks for a rebalance at each.
+# Pure. During a rebalance no request is served and nothing starts, and a rebalance covers everything that is
+# configured. A script that creates one connector after another would wait for one rebalance each time. The first few
+# changes are assigned at once. If changes are that frequent, later ones are collected and assigned together. The longer
+# such a run lasts, the more are collected. Every worker goes by the same times after the same records, so members of a
+# group rejoin at the same moment. Java rejoins for each change.
 
 
 AT_ONCE, WITHIN_MS = 4, 3_000  # a connector's creation and its task set are two
-QUIET_MS = 50  # nothing changed for so long: dealt out
+QUIET_MS = 50  # no change for so long: a rebalance is due
 QUIET_GAPS = 4  # ... or for so many times the pause before the last change, where changes come slowly
 QUIET_MOST_MS = 250
 MOST_MS = 500  # and that long after the first change at the latest
@@ -211,7 +212,7 @@ LONGER_MS, LONGEST_MS = 250, 2_000  # each time that comes in a row, it is later
 
 @dataclass(slots=True)
 class ChangePace:
-    """The changes of one worker's view. Times are monotonic, ms."""
+    """The pace at which one worker rejoins for changes that it sees. Times are monotonic, ms."""
 
     _dealt_ms: deque[int] = field(default_factory=lambda: deque(maxlen=AT_ONCE))
     _first_ms: int | None = None  # of the changes that wait
@@ -232,21 +233,21 @@ class ChangePace:
         return min(self._last_ms + self._quiet_ms, self._first_ms + self._most_ms)
 
     def dealt(self, now_ms: int) -> None:
-        """All that waits is being dealt out."""
+        """Note that a rebalance now assigns all waiting changes."""
         in_a_run = self._first_ms is not None and now_ms >= self._first_ms + self._most_ms
         self._most_ms = min(self._most_ms + LONGER_MS, LONGEST_MS) if in_a_run else MOST_MS
         self._dealt_ms.append(now_ms)
         self._first_ms = None
 
     def nothing_waits(self) -> None:
-        """What waited was dealt out by a rebalance that came for another reason."""
+        """Note that a rebalance with another reason assigned all waiting changes."""
         self._first_ms = None
 
 
-# What this worker ought to run, worked out again only for what changed.
+# The work that this worker ought to run, computed again only for the connectors that changed.
 #
-# Pure; owns no rule of its own: these are group.rebalance_plan's. Of thousands of connectors a record of the config
-# topic is about one, often about none that is held here, and then the mappings stay the very same objects.
+# Pure. The rules are those of group.rebalance_plan. A record of the config topic is about one of thousands of
+# connectors, often about none that is held here. The mappings then stay the very same objects.
 
 
 Item = TypeVar("Item")
@@ -254,7 +255,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class WantedWork:
-    """What ought to run, and the facts it was worked out from. Mappings are never changed."""
+    """The work that ought to run, and the facts it was computed from. Mappings are never changed."""
 
     held: ConnectorsAndTasks | None = None
     snapshot: ClusterConfigState = EMPTY
@@ -271,7 +272,7 @@ class WantedWork:
         *,
         exactly_once: bool = False,
     ) -> WantedWork:
-        """Return what ought to run by these facts; ``self`` is what ought to run until now."""
+        """Return the work that ought to run by these facts; ``self`` is the previous result."""
         if held is not self.held or restarts is not self.restarts:
             return self._worked_out(held, snapshot, restarts, exactly_once)
         if snapshot is self.snapshot:

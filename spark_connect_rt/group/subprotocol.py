@@ -19,10 +19,10 @@ CONNECTOR_TASK = -1
 """Stands for the connector itself in a list of task numbers."""
 
 OWN_PREFIX = "connectrt-"
-"""Before a protocol's name: the same bytes, offered first by workers of this product only.
+"""The prefix of a protocol's name with the same bytes, which workers of this product offer first.
 
-The broker chooses a protocol that every member offers, and of those the one that members name first: so this one is
-chosen exactly when no other kind of worker is in the group (docs/decisions/0005).
+The broker chooses among the protocols that every member offers, and takes the one that members name first. So it
+chooses this one exactly when no other kind of worker is in the group (docs/decisions/0005).
 """
 
 COMPACT_SUFFIX = "-compact"
@@ -55,7 +55,7 @@ class ConnectProtocol(Enum):
         return self is not ConnectProtocol.EAGER
 
     def offered(self) -> tuple[ConnectProtocol, ...]:
-        """Return what a worker with this setting offers, in order of preference."""
+        """Return the protocols that a worker with this setting offers, in order of preference."""
         return tuple(p for p in reversed(ConnectProtocol) if p.version <= self.version)
 
     @staticmethod
@@ -77,10 +77,10 @@ _VERSIONS = {ConnectProtocol.EAGER: 0, ConnectProtocol.COMPATIBLE: 1, ConnectPro
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member must start (``connectors``, ``tasks``) and stop (``revoked_*``).
+    """The work that a member must start (``connectors``, ``tasks``) and stop (``revoked_*``).
 
-    V0: start is everything the member shall run. V1, V2: only what is new. ``config_offset`` is the
-    snapshot it was made from; ``delay_ms`` the scheduled rebalance, 0 if none.
+    V0: start is everything the member shall run. V1, V2: only new work. ``config_offset`` is the snapshot it was made
+    from; ``delay_ms`` the scheduled rebalance, 0 if none.
     """
 
     leader_id: str
@@ -106,10 +106,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetadata:
-    """What a member says of itself when it joins.
+    """A member's metadata in JoinGroup.
 
-    ``url`` is the advertised REST URL with its trailing slash; ``config_offset`` the last decodable record
-    of the config topic plus one (-1 when empty); ``allocation`` what it runs now, None for nothing.
+    ``url`` is the advertised REST URL with its trailing slash. ``config_offset`` is the last decodable record of the
+    config topic plus one (-1 when empty). ``allocation`` is the work that it runs now, None for nothing.
     """
 
     url: str
@@ -120,7 +120,7 @@ class WorkerMetadata:
 def encode_metadata(protocol: ConnectProtocol, metadata: WorkerMetadata, work: _Work | None = None) -> bytes:
     """Return the metadata blob of one protocol. V0 has no room for the allocation.
 
-    ``work`` is the allocation's, for who encodes it more than once.
+    ``work`` is the encoded allocation, if the caller encodes it more than once.
     """
     head = _int16(protocol.version) + _string(metadata.url) + _int64(metadata.config_offset)
     if not protocol.is_incremental:
@@ -143,7 +143,7 @@ def decode_metadata(blob: bytes) -> WorkerMetadata:
 def join_protocols(protocol: ConnectProtocol, metadata: WorkerMetadata) -> list[tuple[str, bytes]]:
     """Return JoinGroup's (protocol name, metadata) list for a worker with this ``connect.protocol``.
 
-    Java's names under Java's bytes, and before them those of the incremental ones that say "ours only".
+    Java's names with Java's bytes, and before them the incremental ones under our own names.
     """
     work = None if metadata.allocation is None else _work_of(metadata.allocation)
     javas = [(offered.protocol_name, encode_metadata(offered, metadata, work)) for offered in protocol.offered()]
@@ -173,7 +173,7 @@ def encode_assignment(protocol: ConnectProtocol, assignment: Assignment, work: _
 
 
 _Work = tuple[bytes, bytes]
-"""What an assignment gives and what it revokes, encoded: the same in every protocol."""
+"""The assigned and the revoked work of an assignment, encoded: the same bytes in every protocol."""
 
 
 def _work_of(assignment: Assignment) -> _Work:
@@ -242,7 +242,7 @@ _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct
 
 
 class _Reader:
-    """Walks one blob; every short or senseless field is a DataError that says where."""
+    """Reads one blob; every short or senseless field is a DataError that names the place."""
 
     def __init__(self, blob: bytes) -> None:
         self._blob = blob

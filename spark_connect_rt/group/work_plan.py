@@ -65,12 +65,12 @@ _NO_ACTIONS: Final[WorkActions[Any]] = WorkActions()
 
 
 def plan_work(wanted: Mapping[Id, TargetWork], actual: Mapping[Id, RunningWork], may_start: bool) -> WorkActions[Id]:
-    """Compare instance by instance.
+    """Compare the wanted with the actual work, instance by instance.
 
     Args:
-        wanted: what this worker ought to run by its assignment and the configuration it knows.
-        actual: what it runs, or ran and has not forgotten.
-        may_start: False while a rebalance is under way or due: then only stops happen.
+        wanted: the work that this worker ought to run by its assignment and the configuration it knows.
+        actual: the work that it runs, or ran and has not forgotten.
+        may_start: False during a rebalance or before a due one: then only stops happen.
     """
     steps: dict[str, list[Id]] = {}
     for instance, is_now in actual.items():
@@ -87,7 +87,7 @@ def plan_work(wanted: Mapping[Id, TargetWork], actual: Mapping[Id, RunningWork],
 
 
 class LastPlan(Generic[Id]):
-    """Plans again only what is not the very same as last time: of most ticks nothing is."""
+    """Plans again only if an argument has changed since the last time: in most ticks none has."""
 
     def __init__(self) -> None:
         self._facts: tuple[Mapping[Id, TargetWork], Mapping[Id, RunningWork], bool] | None = None

@@ -1,7 +1,7 @@
-"""Has a JVM look into places of jars for classes that no service file names (``plugin.discovery``).
+"""Has a JVM search places of jars for classes that no service file names (``plugin.discovery``).
 
-Owns the thread that asks it, one place after the other, and how long a request waits for that: a JVM may take minutes,
-or have a heap that is too small. What is found counts as soon as its place is done.
+Owns the thread that searches one place after the other, and how long a request waits for it. A JVM may take minutes, or
+have a heap that is too small. Results count as soon as their place is done.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-T = TypeVar("T")  # what a search finds
+T = TypeVar("T")  # the result of a search
 
-WAIT_LIMIT_S = 60.0  # REST gives up after 90
+WAIT_LIMIT_S = 60.0  # REST times out after 90
 
 LATE = (
     "a JVM has been reading its classes for more than {limit_s:g} s, because of plugin.discovery. Until it has "
@@ -36,7 +36,7 @@ class Unscanned(Generic[T]):
 
 
 class ClassScan(Generic[T]):
-    """One search of some places, begun when somebody waits for it. Any thread."""
+    """One search of some places, which starts when a caller waits for it. Any thread."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ClassScan(Generic[T]):
         take: Callable[[ClassScan[T], Unscanned[T], T | Exception], None],
         limit_s: float,
     ) -> None:
-        """``take`` gets what was found at a place, or why nothing was: on the thread of the search."""
+        """``take`` gets the result or the error of each place, on the thread of the search."""
         self._left = list(places)
         self._take = take
         self._limit_s = limit_s
@@ -54,9 +54,9 @@ class ClassScan(Generic[T]):
         self._begun_s: float | None = None
 
     def wait(self, *, patient: bool = False) -> None:
-        """Begin it, and wait until all places were searched, but no longer than the limit behind its begin.
+        """Start the search, and wait until all places were searched or its time limit has passed.
 
-        ``patient``: as long as it takes.
+        ``patient``: wait without a limit.
         """
         with self._lock:
             if self._begun_s is None:
@@ -70,17 +70,17 @@ class ClassScan(Generic[T]):
             log.error("plugin=%s at %s: %s", Path(place.location).name, place.location, self.complaint())
 
     def late(self) -> Sequence[Unscanned[T]]:
-        """Return the places that are still to be searched though nobody waits for them any more."""
+        """Return the places that are still to be searched although all callers have stopped waiting for them."""
         with self._lock:
             is_late = self._begun_s is not None and time.monotonic() - self._begun_s >= self._limit_s
             return tuple(self._left) if is_late else ()
 
     def complaint(self) -> str:
-        """Return what to say of a place that is late."""
+        """Return the message about a place that is late."""
         return LATE.format(limit_s=self._limit_s)
 
     def end(self) -> None:
-        """Nobody wants its results any more: it ends behind the place it is at."""
+        """End the search after its current place. Called when its results are not needed any more."""
         self._ended = True
 
     def _run(self) -> None:
@@ -96,7 +96,7 @@ class ClassScan(Generic[T]):
         found: T | Exception
         try:
             found = place.search()
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found
+        except Exception as error:  # noqa: BLE001 - an error of any class: the other places must be searched
             found = error
         try:
             self._take(self, place, found)

@@ -22,7 +22,7 @@ class ConfigProviders:
     """Every provider of one worker by its alias. Any thread."""
 
     def __init__(self, providers: Mapping[str, ConfigProvider]) -> None:
-        """Take configured providers."""
+        """Take the configured providers, by alias."""
         self._providers = dict(providers)
 
     @classmethod
@@ -80,13 +80,13 @@ def allowed_folders(config: Mapping[str, str]) -> tuple[Path, ...] | None:
 
 
 def is_allowed(path: Path, folders: tuple[Path, ...] | None) -> bool:
-    """Answer whether ``path``, links followed, lies in one of ``folders``."""
+    """Return whether ``path``, with links followed, is in one of ``folders``."""
     real = path.resolve()
     return folders is None or any(real.is_relative_to(folder) for folder in folders)
 
 
 class FileConfigProvider(ConfigProvider):
-    """Reads the file at every look-up; an empty or forbidden path has no values."""
+    """Reads the file for every request. An empty or forbidden path has no values."""
 
     _folders: tuple[Path, ...] | None = None
 
@@ -111,7 +111,7 @@ class DirectoryConfigProvider(ConfigProvider):
     _folders: tuple[Path, ...] | None = None
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take ``allowed.paths``."""
+        """Take the allowed folders of ``allowed.paths``."""
         self._folders = allowed_folders(config)
 
     def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:

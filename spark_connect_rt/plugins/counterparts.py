@@ -1,7 +1,7 @@
-"""Bundled connectors that do the work of well-known Java connectors, and how their settings correspond.
+"""Bundled connectors that do the work of well-known Java connectors, and how their settings correspond. Pure.
 
-Pure. For those whose configuration names a class that is not installed: `connectrt plugins install` brings many of
-these connectors unmodified, and a bundled one may serve as well.
+For configurations that name a class that is not installed. `connectrt plugins install` brings many of these connectors
+unmodified, and a bundled one may serve as well.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A bundled connector; ``settings``: the Java connector's setting -> what to set here; ``page``: of the docs."""
+    """A bundled connector that does similar work to a Java one.
+
+    ``settings``: the Java connector's setting -> the setting here. ``page``: of the docs.
+    """
 
     connector: str
     settings: Mapping[str, str]
     page: str
 
     def sentence(self, config: Mapping[str, str]) -> str:
-        """Return the advice for one configuration: the bundled connector, and its names for what is set there."""
+        """Return the advice for one configuration: the bundled connector, and its names for the given settings."""
         pairs = [f"{name} -> {ours}" for name, ours in self.settings.items() if name in config]
         how = f" ({', '.join(pairs)})" if pairs else ""
         return f"the bundled {self.connector} does similar work{how}, see {self.page}"

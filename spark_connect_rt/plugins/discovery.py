@@ -1,8 +1,8 @@
-"""What plug-ins there are, by metadata alone: nothing of theirs is imported (Java ``PluginScanner``).
+"""Finds plug-ins by metadata alone, without importing any of them (Java ``PluginScanner``).
 
 A plug-in is an entry point in a group of its kind: ``FileSource = "mine.source:FileSourceConnector"`` under
-``spark_connect_rt.source_connectors``. Its name is one more alias, or, with a dot in it, the class name that REST
-shows and configurations use. One that cannot be read is reported with its reason and harms no other.
+``spark_connect_rt.source_connectors``. Its name is one more alias, or, with a dot in it, the class name that REST shows
+and configurations use. An unreadable plug-in is reported with its reason and does not affect the others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class BrokenPlugin:
 class Discovered:
     """The plug-ins that were found, and those that cannot be used.
 
-    ``unscanned``: places of which only a JVM says all, in seconds (plug-ins that no service file names).
+    ``unscanned``: places whose plug-ins only a JVM can list completely, in seconds (plug-ins that no service file
+    names).
     """
 
     plugins: Sequence[PluginDesc] = ()
@@ -50,7 +51,7 @@ class Discovered:
 def discover(plugin_path: Sequence[str], with_environment: bool = True, java: JavaRuntime | None = None) -> Discovered:
     """Return the plug-ins of ``plugin.path`` and of the environment, and make the former importable.
 
-    ``java``: knows what only a JVM can tell of Java plug-ins; None: these cannot run here.
+    ``java``: provides facts about Java plug-ins that only a JVM knows. None: Java plug-ins cannot run here.
     """
     plugins: list[PluginDesc] = []
     broken: list[BrokenPlugin] = []
@@ -79,7 +80,7 @@ def _take_java(
         return None
     try:
         found = look_at(location.path, java)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found
+    except Exception as error:  # noqa: BLE001 - an error of any class: the other plug-ins must be found
         broken.append(BrokenPlugin(location.path.name, where, f"cannot be read: {error}"))
         return None
     plugins += found.plugins
@@ -104,7 +105,7 @@ def _take_location(location: Location, plugins: list[PluginDesc], broken: list[B
         return
     try:
         entries = entries_of(location)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found
+    except Exception as error:  # noqa: BLE001 - an error of any class: the other plug-ins must be found
         broken.append(BrokenPlugin(location.path.name, where, f"metadata cannot be read: {error}"))
         return
     before = len(plugins) + len(broken)

@@ -14,11 +14,11 @@ class PluginFacts(Protocol):
 
     @property
     def cls(self) -> type[Any]:
-        """The class."""
+        """The plug-in's class, imported on first use."""
 
     @property
     def type(self) -> str:
-        """The kind of plug-in."""
+        """The kind of the plug-in, as REST names it."""
 
     @property
     def is_java(self) -> bool:
@@ -48,7 +48,7 @@ class PluginCatalog(Protocol):
         """Raises NotFoundError when the name is unknown or ambiguous. ``kind``: meant if the class is of several."""
 
     def class_of(self, name: str, kind: str = "") -> type[Any]:
-        """Return ``find(name, kind).cls``."""
+        """Return the class of ``find(name, kind)``. Raises as ``find``."""
 
     def versions(self, name: str) -> Sequence[str]:
         """Return every version of ``find(name)`` there is, oldest first; empty when there is none of that name."""
@@ -66,7 +66,7 @@ INSTALLED, FAILED = "installed", "failed"
 
 @dataclass(frozen=True, slots=True)
 class WantedPlugin:
-    """What is to be installed. ``name`` and ``version`` replace those that the source says."""
+    """A plug-in to install. ``name`` and ``version`` replace those of the source."""
 
     source: str = field(metadata=described("group:artifact:version, a path or URL, a Python requirement."))
     sha512: str = ""
@@ -76,7 +76,7 @@ class WantedPlugin:
 
 @dataclass(frozen=True, slots=True)
 class InstallState(JsonShape):
-    """How one worker stands with one plug-in: installed, or failed and why."""
+    """The state of one plug-in on one worker: installed, or failed and why."""
 
     state: str = field(metadata=one_of((INSTALLED, FAILED)))
     reason: str = ""
@@ -84,7 +84,7 @@ class InstallState(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class InstalledInfo(JsonShape):
-    """One installed plug-in, and how the workers of the group stand with it."""
+    """One installed plug-in, and its state on each worker of the group."""
 
     name: str
     version: str
@@ -103,10 +103,13 @@ class PluginInstalls(Protocol):
     """Installs and removes plug-ins on this worker and, by a record of the group, on all. Any thread; blocks."""
 
     def install(self, wanted: WantedPlugin, who: str) -> InstalledInfo:
-        """Raises AlreadyExistsError, BadRequestError, ForbiddenError, ConnectError; then nothing has changed."""
+        """Install a plug-in and return it. ``who``: the user who asked for it.
+
+        Raises AlreadyExistsError, BadRequestError, ForbiddenError, ConnectError; then nothing has changed.
+        """
 
     def remove(self, name: str, version: str, who: str) -> None:
-        """Raises NotFoundError, PluginInUseError."""
+        """Remove a plug-in. Raises NotFoundError, and PluginInUseError if a connector uses it."""
 
     def installed(self) -> Sequence[InstalledInfo]:
         """Return every installed plug-in, by name and version."""

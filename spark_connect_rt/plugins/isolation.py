@@ -1,12 +1,13 @@
 """Imports the modules of each plug-in apart from all others (Java ``PluginClassLoader``).
 
-Every plug-in has a package ``connectrt_plugins.<name>`` whose path is the plug-in's own folder or wheel; its modules
-get their own ``__import__``, which looks there first. So two plug-ins may bring different versions of one dependency,
-a plug-in's own copy wins over the worker's, and neither sees the other's. Names in ``sys.modules`` are the long ones.
+Every plug-in has a package ``connectrt_plugins.<name>`` whose path is the plug-in's own folder or wheel. Its modules
+get their own ``__import__``, which searches there first. So two plug-ins may bring different versions of one
+dependency, a plug-in's own copy wins over the worker's, and neither sees the other's. Names in ``sys.modules`` are the
+long ones.
 
-Always the worker's: the standard library, this package, PySpark, Arrow, and every package with compiled modules that
-the worker has too (CPython loads such a library once in a process). A compiled package that only plug-ins have is
-shared by them; a second version of it is refused.
+The standard library, this package, PySpark and Arrow are always the worker's. So is every package with compiled modules
+that the worker has too, because CPython loads such a library once in a process. Plug-ins share a compiled package that
+only they have; a second version of it is rejected.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class _Apart(Loader):
         module.__dict__["__builtins__"] = self._imports.builtins
         self._loader.exec_module(module)
 
-    def __getattr__(self, name: str) -> Any:  # get_data, get_resource_reader ...: what the loader offers
+    def __getattr__(self, name: str) -> Any:  # get_data, get_resource_reader ...: other methods of the loader
         return getattr(self._loader, name)
 
 
@@ -114,7 +115,7 @@ class _Finder(MetaPathFinder):
         self.look_again: Callable[[], object] | None = None
 
     def add(self, locations: Iterable[Location]) -> None:
-        """Make these plug-ins importable; a name that is known stays what it is."""
+        """Make these plug-ins importable; a known name keeps its plug-in."""
         with self._lock:
             for location in locations:
                 self._locations.setdefault(location.name, location)
@@ -129,7 +130,7 @@ class _Finder(MetaPathFinder):
         return location
 
     def forget_missing(self) -> None:
-        """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
+        """Forget the plug-ins whose folder is gone, because another plug-in may take its place."""
         with self._lock:
             gone = [name for name, location in self._locations.items() if not location.path.exists()]
             for name in gone:
@@ -168,7 +169,7 @@ class _Finder(MetaPathFinder):
 
 
 class _SharedCompiled(MetaPathFinder):
-    """Finds packages with compiled modules that no one but plug-ins has, and what these need."""
+    """Finds packages with compiled modules that only plug-ins have, and their dependencies."""
 
     def __init__(self) -> None:
         self._lenders: dict[str, Location] = {}
@@ -207,12 +208,12 @@ def make_importable(locations: Iterable[Location]) -> None:
 
 
 def look_when_missing(look_again: Callable[[], object]) -> None:
-    """Call this when a plug-in is imported that is not known: it may have come since; it calls make_importable."""
+    """Call this when an unknown plug-in is imported, which may have been added since; it calls make_importable."""
     _FINDER.look_again = look_again
 
 
 def forget_missing() -> None:
-    """Forget plug-ins that were removed, and their modules; what still runs keeps the code that it has."""
+    """Forget plug-ins that were removed, and their modules. Running tasks keep the code that they have."""
     _FINDER.forget_missing()
 
 
@@ -223,7 +224,7 @@ def _package(fullname: str, path: list[str]) -> ModuleSpec:
 
 
 def _is_compiled(site: Path, top: str) -> bool:
-    """Tell whether a package or module of a folder holds compiled modules."""
+    """Return whether a package or module of a folder holds compiled modules."""
     if not site.is_dir():
         return False  # a wheel of pure Python
     suffixes = tuple(EXTENSION_SUFFIXES)

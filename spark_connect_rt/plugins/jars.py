@@ -1,4 +1,4 @@
-"""What a folder of jars, or one jar, says of itself without a JVM: service files, class files, a digest.
+"""Facts about a jar or a folder of jars, found without a JVM: service files, class files, a digest.
 
 Reads the directories of zip archives and a few small members (Java ``ServiceLoaderScanner``, ``PluginUtils``).
 """
@@ -40,7 +40,7 @@ class JarService:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a place holds. ``unreadable``: archives that are none, with the reason."""
+    """The content of a place. ``unreadable``: invalid archives, with the reason."""
 
     services: tuple[JarService, ...]
     unreadable: tuple[tuple[str, str], ...]
@@ -55,7 +55,7 @@ def archives_in(place: Path) -> list[Path]:
 
 
 def holds_java(place: Path) -> bool:
-    """Tell whether a place is one of Java's: a jar, or a folder with jars or class files at any depth."""
+    """Return whether a place is one of Java's: a jar, or a folder with jars or class files at any depth."""
     if not place.is_dir():
         return place.suffix.lower() in _ARCHIVES
     return any(path.suffix.lower() in (".jar", ".class") for path in _walk(place, set()))
@@ -74,7 +74,7 @@ def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
 
 
 def read_contents(place: Path) -> Contents:
-    """Return what a place says of itself. Raises OSError when it cannot be read at all."""
+    """Return the content of a place. Raises OSError when it cannot be read at all."""
     found: dict[tuple[str, str], None] = {}
     classes: dict[str, bytes] = {}  # first bytes of the classes that services name
     unreadable: list[tuple[str, str]] = []

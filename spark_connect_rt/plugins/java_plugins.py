@@ -1,7 +1,7 @@
 """Java plug-ins of ``plugin.path``, found without a JVM where their service files allow it (Java ``Plugins``).
 
-Owns how a place of jars becomes plug-ins of the registry, and what ``plugin.discovery`` means. What only a JVM knows
-(versions, classes that no service file names, what a plug-in declares) is asked of ``JavaRuntime`` when it is needed.
+Owns how a place of jars becomes plug-ins of the registry, and the meaning of ``plugin.discovery``. ``JavaRuntime``
+provides the rest when it is needed: versions, classes that no service file names, the declarations of a plug-in.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Scanned:
 
 
 class JavaRuntime(Protocol):
-    """What a JVM, or its remembered answers, say of plug-ins. Any thread; may block for seconds."""
+    """The answers of a JVM about plug-ins, fresh or remembered. Any thread; may block for seconds."""
 
     discovery: str  # plugin.discovery
 
@@ -47,10 +47,10 @@ class JavaRuntime(Protocol):
         """Return the version of the Java that plug-ins run on."""
 
     def version(self, plugin: JavaPluginDesc) -> str | None:
-        """Return what the plug-in says, None when it says nothing or cannot be made; why is logged."""
+        """Return the plug-in's version. None when it has none or cannot be created; the reason is logged."""
 
     def broken(self, plugin: JavaPluginDesc) -> str:
-        """Return why a plug-in whose version was asked cannot be made; empty: nothing is known against it."""
+        """Return why a plug-in whose version was requested cannot be created; empty: no problem is known."""
 
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
         """Return every plug-in of a place, also without service files. Raises ConnectError."""
@@ -71,7 +71,7 @@ class JavaPluginDesc(PluginDesc):
     def __init__(
         self, kind: str, java_class: str, place: Path, digest: str, runtime: JavaRuntime, siblings: Sequence[str]
     ) -> None:
-        """Take what is known without a JVM."""
+        """Take the facts that are known without a JVM."""
         values = {
             "target": java_class,
             "type": kind,
@@ -113,7 +113,7 @@ class JavaPluginDesc(PluginDesc):
         return self.runtime.class_of(self)
 
     def names(self) -> set[str]:
-        """Return the names Java's alias rules give it."""
+        """Return the aliases of a class by Java's rules."""
         simple = self.java_class.rpartition(".")[2]
         if "$" in simple:
             return {self.java_class}
@@ -131,7 +131,7 @@ class JavaPluginDesc(PluginDesc):
 
 @dataclass(slots=True)
 class JavaFound:
-    """The Java plug-ins of one place; ``wants_scan``: only a JVM can say whether these are all."""
+    """The Java plug-ins of one place; ``wants_scan``: only a JVM can find out whether these are all."""
 
     plugins: list[PluginDesc] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)  # (class, or the place's name; reason)
@@ -140,7 +140,7 @@ class JavaFound:
 
 
 def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
-    """Return what a place's service files say. Raises OSError."""
+    """Return the plug-ins in a place's service files. Raises OSError."""
     contents = read_contents(place)
     found = JavaFound(digest=contents.digest, wants_scan=runtime.discovery != SERVICE_LOAD)
     for name, why in contents.unreadable:
@@ -180,7 +180,7 @@ def _why_not(service: JarService, runtime: JavaRuntime) -> str:
 
 
 def _java_major(runtime: JavaRuntime) -> float:
-    """Return the version of the Java there is, without an end where there is none: that is said to who asks for one."""
+    """Return the version of the available Java, infinity if there is none: users of a JVM get that error themselves."""
     try:
         return runtime.java_major()
     except ConnectError:
@@ -188,9 +188,9 @@ def _java_major(runtime: JavaRuntime) -> float:
 
 
 def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list[PluginDesc], list[tuple[str, str]]]:
-    """Return what a JVM finds at a place beside ``found``, and problems. Blocks for seconds, the first time.
+    """Return the plug-ins that a JVM finds at a place in addition to ``found``, and problems.
 
-    Raises ConnectError: no JVM says what is there.
+    Blocks for seconds, the first time. Raises ConnectError: no JVM can search the place.
     """
     scanned = runtime.scan(place, found.digest)
     known = {(plugin.type, plugin.java_class) for plugin in found.plugins} | {("", name) for name, _ in found.problems}

@@ -31,7 +31,7 @@ class Location:
 
     name: str
     path: Path
-    site: Path  # what a module search starts from
+    site: Path  # the start of the search for its modules
     error: str = ""  # why it cannot be used; empty: it can
     java: bool = False  # holds Java plug-ins: nothing of it is imported
 
@@ -75,7 +75,7 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
 
 
 def entries_of(location: Location) -> list[FoundEntry]:
-    """Return the entry points of every distribution there. Raises what reading broken metadata raises."""
+    """Return the entry points of every distribution there. Raises the errors of reading broken metadata."""
     found: list[FoundEntry] = []
     loose = location.site / ENTRY_POINTS
     if loose.is_file():
@@ -88,10 +88,10 @@ def entries_of(location: Location) -> list[FoundEntry]:
 
 
 def entries_of_environment() -> list[FoundEntry]:
-    """Return the entry points of what is installed where the worker runs."""
+    """Return the entry points of all distributions that are installed where the worker runs."""
     found: list[FoundEntry] = []
     for distribution in metadata.distributions():
-        text = distribution.read_text(ENTRY_POINTS)  # most have none: do not parse what cannot matter
+        text = distribution.read_text(ENTRY_POINTS)  # most have none: do not parse irrelevant files
         if text and "spark_connect_rt." in text:
             found += _entries(distribution.entry_points, distribution.version)
     return found
@@ -113,7 +113,7 @@ def _entries(points: metadata.EntryPoints, version: str | None) -> list[FoundEnt
 
 
 def _is_plugin(folder: Path) -> bool:
-    """Tell whether an element of ``plugin.path`` is a plug-in itself, not a folder of some."""
+    """Return whether an element of ``plugin.path`` is a plug-in itself, not a folder of some."""
     if folder.suffix in (".whl", ".jar") and folder.is_file():
         return True
     return _is_python(folder)
@@ -161,4 +161,4 @@ def _holds_java(path: Path) -> bool:
     try:
         return holds_java(path)
     except OSError:
-        return False  # what cannot be read is reported by who reads it
+        return False  # the code that reads the place reports the error

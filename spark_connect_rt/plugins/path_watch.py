@@ -1,8 +1,8 @@
-"""Notices what is put into the folders of ``plugin.path`` by hand while a worker runs, and has the registries search.
+"""Notices plug-ins that are copied into ``plugin.path`` while a worker runs, and has the registries search.
 
-Owns what the folders held when they were searched last, and the thread that looks. Java's workers look once, when they
-start. A look costs a ``stat`` of each folder and archive; folders are listed again when they have changed. What is
-still being copied is left until two looks find the same.
+Owns the content of the folders at the last search, and the thread that checks them. Java's workers search once, when
+they start. A check costs a ``stat`` of each folder and archive; folders are listed again when they have changed. Files
+that are still being copied are left until two checks find the same.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from pathlib import Path
 from spark_connect_rt.base.supervision import Repeated
 
 _SETTLED_NS = 2_000_000_000  # a folder's time may be older than its last change by a tick of the clock
-_MARKS = ("entry_points.txt", "pyvenv.cfg")  # of Python's plug-ins: modules are not looked at, they are loaded once
+# of Python's plug-ins: modules are not checked, because they are loaded once
+_MARKS = ("entry_points.txt", "pyvenv.cfg")
 _ARCHIVES = (".jar", ".zip", ".whl", ".class")
 _SKIPPED = ("__pycache__",)
 
 Facts = Mapping[str, tuple[int, int]]
-"""What a plug-in's place holds: from the path of a file to its time of change (ns) and its size."""
+"""The files of a plug-in's place: path -> time of change (ns) and size (bytes)."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Listed:
-    """A folder as it was listed last."""
+    """A folder as it was at the last listing."""
 
     mtime_ns: int
     settled: bool
@@ -40,7 +41,7 @@ class _Listed:
 
 
 class PathState:
-    """What is in some folders of plug-ins. One thread at a time."""
+    """The content of some folders of plug-ins. One thread at a time."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = folders
@@ -88,14 +89,14 @@ class PathState:
                         known.folders.append(entry.path)
                     elif entry.name.endswith(_ARCHIVES) or entry.name in _MARKS:
                         known.files.append(entry.path)
-        except OSError:  # it went while it was looked at
+        except OSError:  # it was removed during the check
             return _Listed(0, settled=False)
         self._listed[folder] = known
         return known
 
 
 def _there(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what is still there, with what the system says of it."""
+    """Yield each entry that still exists, with its stat result."""
     for path in paths:
         if (found := _stat(path)) is not None:
             yield path, found
@@ -121,12 +122,12 @@ class PathWatch:
     """Has the registries search when the folders have changed. Any thread."""
 
     def __init__(self, folders: Sequence[str], refresh: Callable[[], None], look_each_s: float) -> None:
-        """Begin with what is there now.
+        """Begin with the present content.
 
         Args:
-            folders: of plug-ins; one that is not there may come.
+            folders: of plug-ins; one that does not exist may appear later.
             refresh: has the registries of this process search again.
-            look_each_s: between two looks; 0: it looks only when ``look_now`` is called.
+            look_each_s: between two checks; 0: it checks only when ``look_now`` is called.
         """
         self._state = PathState(folders)
         self._refresh = refresh

@@ -1,4 +1,4 @@
-"""What one plug-in is: kinds, names, and the way to its class."""
+"""Describes one plug-in: kinds, names, and the way to its class."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from spark_connect_rt.api.rest_extension import ConnectRestExtension
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import NotFoundError
 
-# The sentence that says what a plug-in does: the first one of its class's docstring, read without an import.
+# The sentence that describes a plug-in: the first one of its class's docstring, read without an import.
 #
 # A list of plug-ins must not run their code, so the module is found and parsed, never executed. Owns how a module's
-# source is found, and what counts as its first sentence.
+# source is found, and the end of its first sentence.
 
 
 LENGTH_MAX = 200
@@ -167,7 +167,7 @@ class PluginDesc:
 
     @property
     def description(self) -> str:
-        """What it does, in one sentence; empty: nothing is known. Nothing is imported for it."""
+        """The purpose of the plug-in in one sentence; empty: unknown. Imports nothing of it."""
         return description_of(self.target, self.namespace)
 
     @property
@@ -178,7 +178,7 @@ class PluginDesc:
         if not issubclass(found, wanted):
             raise NotFoundError(f"{self.java_class} ({self.location}) is not a {wanted.__name__}", code=BROKEN_PLUGIN)
         if self.version and self.location != "bundled" and issubclass(found, Connector):
-            found.plugin_version = self.version  # what is installed, not what hosts it
+            found.plugin_version = self.version  # the version of the installed distribution, not of its host
         return found
 
     def names(self) -> set[str]:
@@ -199,7 +199,7 @@ def bundled(target: str, kind: str, java_class: str | None = None, *aliases: str
 
 
 def kind_of(cls: type[Any]) -> str | None:
-    """Return what kind of plug-in a class is, None when it is none."""
+    """Return the kind of plug-in of a class, None when it is not a plug-in."""
     return next((kind for kind, (base, _) in TYPES.items() if issubclass(cls, base)), None)
 
 

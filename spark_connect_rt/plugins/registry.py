@@ -1,8 +1,8 @@
 """Finds plug-ins by the name a configuration gives: Java's class, an alias, or a Python name (Java ``Plugins``).
 
-Bundled plug-ins are handed in as names and imported when first asked for: a worker that uses one connector does not
-pay for all. Others are discovered, once, when a name is not a bundled one. Users' own may also be
-``package.module:Class`` or ``package.module.Class``, importable where the worker runs.
+Bundled plug-ins are known by name and imported on first use: a worker that uses one connector does not pay for all.
+Others are discovered, once, when a name is not a bundled one. Users' own may also be ``package.module:Class`` or
+``package.module.Class``, importable where the worker runs.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from spark_connect_rt.plugins.plugin_desc import IN_REST, SINK, SOURCE, TYPES, P
 
 # Versions and version ranges of plug-ins (KIP-891): ``1.2`` is exactly that, ``[1.0,2.0)`` a range, ``latest``.
 #
-# Pure. Ranges are written as Maven writes them, because that is what Java Connect reads (``PluginUtils``); versions
-# are ordered as Python orders them (PEP 440), and those of Java plug-ins that are none of Python's (``3.7.0.Final``)
-# as Maven orders these: ``Alpha``, ``Beta``, ``CR`` and ``SNAPSHOT`` before the version, other words after it.
+# Pure. Ranges are written as in Maven, because Java Connect reads them so (``PluginUtils``). Versions are ordered as in
+# Python (PEP 440). Those of Java plug-ins that are not valid in Python (``3.7.0.Final``) are ordered as in Maven:
+# ``Alpha``, ``Beta``, ``CR`` and ``SNAPSHOT`` before the version, other words after it.
 
 
 Accepts = Callable[[str | None], bool]
@@ -39,7 +39,7 @@ _BEFORE = {"alpha": "a", "beta": "b", "milestone": "b", "m": "b", "cr": "rc", "r
 
 
 def version_order(text: str | None) -> Version:
-    """Return what versions are sorted by; one that is none comes first."""
+    """Return the sort key of a version. Invalid and missing versions come first."""
     try:
         return _parsed(text or "")
     except InvalidVersion:
@@ -148,17 +148,19 @@ class Plugins:
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()  # one at a time: the later one has seen more
         self._others: Sequence[PluginDesc] | None = None
-        self._scan: ClassScan[Discovered] | None = None  # of what was searched; None: no JVM has to look
+        self._scan: ClassScan[Discovered] | None = None  # of the searched places; None: no JVM has to search
         self._all_by_name: dict[str, list[PluginDesc]] = {}
         self._broken: dict[tuple[str, str], BrokenPlugin] = {}
 
     def find(self, name: str, kind: str = "") -> PluginDesc:
         """Return the plug-in of that name or alias; ``name@[1.0,2.0)`` the newest of these versions (KIP-891).
 
-        A Java class may be of several kinds: converter and header_converter. ``kind`` is the one that is meant.
-        A bundled one comes first unless a version is asked for, one in Python before one in Java; ``name%java`` and
-        ``name%python`` look at one runtime only. Raises NotFoundError: unknown, an alias of several, no such version;
-        BadConfigError: that is no version.
+        A Java class may be of several kinds: converter and header_converter. ``kind`` selects one of them.
+        A bundled one comes first unless a version is asked for, one in Python before one in Java. ``name%java`` and
+        ``name%python`` search one runtime only.
+
+        Raises NotFoundError: unknown name, an alias of several plug-ins, or no such version.
+        Raises BadConfigError: the version is invalid.
         """
         wanted, _, version = name.strip().partition(VERSION_MARK)
         wanted, _, runtime = wanted.partition(RUNTIME_MARK)
@@ -211,7 +213,7 @@ class Plugins:
         return sorted({plugin.version for plugin in known if plugin.version}, key=version_order)
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
-        """Return what REST lists: sinks, sources, the other kinds, each by name; neither broken nor test ones."""
+        """Return the plug-ins that REST lists: sinks, sources, other kinds, each by name; no broken or test ones."""
         wanted = (SINK, SOURCE) if connectors_only else IN_REST
         return [
             plugin
@@ -239,9 +241,12 @@ class Plugins:
             )
 
     def refresh(self) -> None:
-        """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        """Search again, because a plug-in was installed or removed.
+
+        Callers get the old result until the search has ended.
+        """
         with self._refreshing:
-            with self._lock:  # a search under way may have looked before the change: it is waited for
+            with self._lock:  # wait for a running search, which may have started before the change
                 if self._others is None:
                     return  # nothing was searched yet
             found = self._discover()
@@ -271,9 +276,9 @@ class Plugins:
         self._all_by_name = _by_name([*self._bundled, *found.plugins])
 
     def _search_all(self, *, patient: bool = False) -> None:
-        """Search also for what only a JVM finds: when a name is not known, or all are wanted. Waits a minute at most.
+        """Search also for plug-ins that only a JVM finds: when a name is unknown, or all are needed.
 
-        The lock is free meanwhile: connectors whose classes are known start.
+        Waits a minute at most. The lock is free meanwhile: connectors whose classes are known start.
         """
         self._search()
         with self._lock:
@@ -284,7 +289,7 @@ class Plugins:
     def _take_scanned(
         self, scan: ClassScan[Discovered], place: Unscanned[Discovered], found: Discovered | Exception
     ) -> None:
-        """Take what a JVM found at a place, unless the places were searched again meanwhile."""
+        """Add the plug-ins that a JVM found at a place, unless the places were searched again meanwhile."""
         if isinstance(found, Exception):
             found = Discovered(broken=[_unsearched(place, f"only its service files could be read: {found}")])
         with self._lock:
@@ -295,7 +300,7 @@ class Plugins:
         self._note_all(found.broken)
 
     def _note_all(self, broken: Iterable[BrokenPlugin]) -> None:
-        """Note what is broken. Places without any plug-in, mostly libraries, are one line of the log a folder."""
+        """Log broken plug-ins. Places without any plug-in, mostly libraries, are one log line per folder."""
         bare: dict[Path, list[str]] = {}
         for broken_plugin in broken:
             if broken_plugin.error != NO_SERVICES:
@@ -337,7 +342,7 @@ class Plugins:
         return PluginDesc(target, kind, target.replace(":", "."), _version_of(found), location="environment")
 
     def _not_found(self, name: str) -> str:
-        # Java's words first: clients look for them. Versions are not asked for: of Java plug-ins a JVM says them.
+        # Java's words first: clients search for them. Versions are not queried: for Java plug-ins that needs a JVM.
         self._search_all()
         known = [
             plugin
@@ -351,7 +356,7 @@ class Plugins:
         )
 
     def _why_broken(self, name: str) -> str:
-        """Return what is wrong with plug-ins of that name that are there, or that may be."""
+        """Return the problems of existing, or possibly existing, plug-ins of that name."""
         found = [
             broken_plugin
             for broken_plugin in self.broken()
@@ -373,9 +378,9 @@ def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDes
 
 
 def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
-    """Yield what is wrong with Java plug-ins whose versions are known: they cannot be made, or are there twice.
+    """Yield problems of Java plug-ins whose versions are known: they cannot be created, or exist twice.
 
-    Only connectors: connectors of one maker bring the same transformations, each in its folder (Debezium's do).
+    Only connectors: connectors of one vendor bring the same transformations, each in its folder (Debezium's do).
     """
     used: dict[tuple[str, str, str | None], str] = {}  # the last place is used
     java = [plugin for plugin in found if isinstance(plugin, JavaPluginDesc)]
@@ -412,7 +417,7 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
     ours = [plugin for plugin in fitting if not isinstance(plugin, JavaPluginDesc)]
     fitting = ours or fitting
     if len(fitting) == 1:
-        return fitting[0]  # whose version nobody has to know
+        return fitting[0]  # its version is not needed
     newest = max(fitting, key=lambda plugin: (version_order(plugin.version), plugin.location))
     twins = [plugin.location for plugin in fitting if plugin.version == newest.version]
     if len(set(twins)) > 1 and newest.type in (SINK, SOURCE):
@@ -448,7 +453,7 @@ def _by_name(plugins: Iterable[PluginDesc]) -> dict[str, list[PluginDesc]]:
 
 
 def _version_of(cls: type[Any]) -> str | None:
-    """Return what the class itself says; a plug-in without a version, or that cannot be made, has none."""
+    """Return the version that the class itself reports; None: it has none, or cannot be created."""
     try:
         return str(cls().version())
     except (AttributeError, TypeError):

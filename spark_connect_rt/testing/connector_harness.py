@@ -1,7 +1,7 @@
 """Runs a source connector and its tasks in memory: for a connector author's tests. No Kafka, no Spark.
 
-What the tasks return goes through the converters and transformations that the configuration names, as in a worker;
-offsets are kept as the offset topic keeps them, as JSON. Sinks: testing.sink_harness.
+The records of the tasks go through the converters and transformations that the configuration names, as in a worker.
+Offsets are kept as JSON, as in the offset topic. Sinks: testing.sink_harness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLAIN_JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
-"""What converters a harness's worker has unless set otherwise; a connector's own win."""
+"""The default converters of a harness's worker. A connector's own converters replace them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ProducedRecord:
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     source: tuple[Mapping[str, Any], Mapping[str, Any]] | None = field(default=None, compare=False)
-    """The source partition and the offset behind this record. None within a batch, which has one offset at its end."""
+    """The source partition and the offset after this record. None within a batch, which has one offset at its end."""
 
     def json(self) -> Any:
         """Return the parsed value, None for a tombstone."""
@@ -62,15 +62,15 @@ class MemoryOffsets:
     """Source offsets, JSON in and JSON out. Port api.task.OffsetReader."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without any stored offset."""
         self._stored: dict[str, Any] = {}
 
     def put(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
-        """Store one; None forgets it. Raises DataError: the topic would not take it."""
+        """Store the offset of a partition; None removes it. Raises DataError: the offset topic would reject it."""
         self._stored[_json(checked(partition))] = _json(checked_offset(offset))
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Return what is stored for each partition."""
+        """Return the stored offset of each partition."""
         return [json.loads(self._stored.get(_json(partition), "null")) for partition in partitions]
 
     def all(self) -> list[tuple[Any, Any]]:
@@ -83,7 +83,7 @@ def _json(tree: Any) -> str:
 
 
 class HostedConnector:
-    """What both harnesses share: one connector instance, checked as a worker checks it, and its task configurations."""
+    """The common part of both harnesses: a connector instance, checked as in a worker, and its task configurations."""
 
     metrics: PluginMetrics = NoPluginMetrics()
     previewed = False
@@ -94,7 +94,7 @@ class HostedConnector:
         self.reconfigurations = 0
         """How often the connector asked for ``task_configs`` to be called again."""
         self.failure: Exception | None = None
-        """What the connector reported by ``context.raise_error``."""
+        """The error that the connector reported by ``context.raise_error``."""
         self._class = connector_class
         self.connector = connector_class()
 
@@ -123,11 +123,11 @@ class HostedConnector:
         return made
 
     def request_task_reconfiguration(self) -> None:
-        """See ConnectorContext."""
+        """Count the request in ``reconfigurations``."""
         self.reconfigurations += 1
 
     def raise_error(self, error: Exception) -> None:
-        """See ConnectorContext."""
+        """Keep the error in ``failure``."""
         self.failure = error
 
     def record_event(self, summary: str, **details: str | int) -> None:
@@ -135,7 +135,7 @@ class HostedConnector:
 
 
 class _Context:
-    """A source task's SourceTaskContext."""
+    """A source task's SourceTaskContext, without metrics and transactions."""
 
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
@@ -154,7 +154,12 @@ class _Context:
 
 
 class SourceHarness:
-    """``with SourceHarness(MySource, {...}) as source: assert source.poll()[0].json() == {...}``."""
+    """Runs a source connector and one task in memory, for a connector author's tests. No Kafka, no Spark.
+
+    Example:
+        with SourceHarness(MySource, {...}) as source:
+            assert source.poll()[0].json() == {...}
+    """
 
     def __init__(
         self,
@@ -234,10 +239,11 @@ class SourceHarness:
             task.stop()
 
     def poll(self, durable: bool = True) -> list[ProducedRecord]:
-        """Poll each task once and return what would be produced.
+        """Poll each task once and return the records that a worker would produce.
 
-        ``durable`` False: the worker is taken to die before it is acknowledged: no offset is stored, no commit follows.
-        Raises what a task's ``poll`` raises (RetriableError: poll again), and DataError of a record that is not
+        ``durable`` False: simulate a worker that dies before the acknowledgement: no offset is stored, no commit
+        follows.
+        Raises the errors of a task's ``poll`` (RetriableError: poll again), and DataError of a record that is not
         tolerated.
         """
         produced: list[ProducedRecord] = []
@@ -246,7 +252,7 @@ class SourceHarness:
         return produced
 
     def poll_all(self, most_polls: int = 10_000) -> list[ProducedRecord]:
-        """Poll until no task has anything more. Raises AssertionError: that does not come within ``most_polls``."""
+        """Poll until no task has anything more. Raises AssertionError: they still have after ``most_polls``."""
         produced: list[ProducedRecord] = []
         for _ in range(most_polls):
             found = self.poll()

@@ -27,7 +27,7 @@ from spark_connect_rt.testing.memory_executor_clients import Row, consume_batch,
 
 
 class FileTopics:
-    """Topics in a folder."""
+    """Topics as files of JSON lines in a folder, one file per partition."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -121,7 +121,7 @@ class _FileProducer:
         self._metadata += self._topics.append(queued)
 
     def delivered(self) -> list[Delivered]:
-        return []  # no one asks these clients
+        return []  # the callers of these clients do not use it
 
     def metadata(self) -> list[RecordMetadata | None]:
         taken, self._metadata = self._metadata, []
@@ -132,7 +132,7 @@ class _FileProducer:
 
 
 class _FileConsumer:
-    """BatchConsumer over FileTopics."""
+    """A BatchConsumer that reads the files of FileTopics."""
 
     def __init__(self, topics: FileTopics) -> None:
         self._topics = topics
@@ -177,15 +177,15 @@ class FileExecutorClients:
     """Port ExecutorClients over files; plug-ins are named "package.module:Class"."""
 
     def producer(self, config: Mapping[str, str]) -> _FileProducer:
-        """Return a new producer."""
+        """Return a new producer for the folder that ``config`` names."""
         return _FileProducer(config)
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
-        """Refuse: files know no transactions."""
+        """Reject transactions, which files do not support."""
         raise ConnectError("topics of files have no transactions")
 
     def consumer(self, config: Mapping[str, str]) -> _FileConsumer:
-        """Return a new consumer."""
+        """Return a new consumer for the folder that ``config`` names."""
         return _FileConsumer(_topics(config))
 
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
@@ -197,7 +197,7 @@ class FileExecutorClients:
         return False
 
     def name_of(self, plugin: type[Any]) -> str:
-        """Return the class's name."""
+        """Return the class's name as configurations use it."""
         return public_name(plugin)
 
     def plugin(self, name: str) -> type[Any]:

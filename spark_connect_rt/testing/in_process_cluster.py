@@ -1,7 +1,7 @@
 """A whole worker group in one process: real herders and stores over in-memory topics, group and engine.
 
 Owns the wiring and a patient ``until``. For connector authors and for tests of the runtime: no broker, no Spark, no
-HTTP; a worker can be stopped, or killed so that the others find out by its silence.
+HTTP. A worker can be stopped, or killed so that the others notice only by its missing heartbeats.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LEADER_ID = "connect-cluster-memory"  # transactional id of the leader's writes
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """A plug-in as the catalogue tells it."""
+    """A plug-in as the catalogue describes it."""
 
     cls: type[Any]
     type: str
@@ -67,22 +67,22 @@ class MemoryPlugins:
         self._classes = dict(classes)
 
     def find(self, name: str, kind: str = "") -> _Facts:
-        """See PluginCatalog."""
+        """Return the plug-in with this class name. Raises NotFoundError: it is unknown."""
         if name not in self._classes:
             raise NotFoundError(f"Failed to find any class that implements Connector and which name matches {name}")
         cls = self._classes[name]
         return _Facts(cls, "sink" if "Sink" in cls.__name__ else "source", "1.0", name)
 
     def class_of(self, name: str, kind: str = "") -> type[Any]:
-        """See PluginCatalog."""
+        """Return the class of ``find(name)``. Raises NotFoundError: it is unknown."""
         return self.find(name).cls
 
     def versions(self, name: str) -> Sequence[str]:
-        """See PluginCatalog."""
+        """Return the version "1.0" of a known plug-in, nothing for an unknown one."""
         return ["1.0"] if name in self._classes else []
 
     def list(self, connectors_only: bool) -> Sequence[_Facts]:
-        """See PluginCatalog."""
+        """Return every plug-in, sorted by name. All of them are connectors."""
         return [self.find(name) for name in sorted(self._classes)]
 
 
@@ -101,7 +101,10 @@ class InProcessPeers:
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """See PeerClient."""
+        """Send a request to the herder of the worker with this URL, after checking its signature.
+
+        Raises RetriableError: no worker of the cluster has this URL.
+        """
         parts = urlsplit(url)
         herder = self._workers.get(f"{parts.scheme}://{parts.netloc}/")
         if herder is None:
@@ -121,7 +124,7 @@ class InProcessPeers:
         return PeerAnswer(204, b"")
 
     def close(self) -> None:
-        """See PeerClient."""
+        """Do nothing: there are no connections."""
 
 
 class InProcessWorker:
@@ -299,7 +302,7 @@ class InProcessCluster:
         return {connector: status.connector.state, **tasks}
 
     def describe(self) -> str:
-        """Return what every worker said last."""
+        """Return the last report of every worker."""
         lines: list[str] = []
         for name, worker in self.workers.items():
             lines.append(f"{name}: {worker.herder.views.progress()}")
@@ -307,6 +310,6 @@ class InProcessCluster:
         return "\n".join(lines)
 
     def close(self) -> None:
-        """Stop every worker."""
+        """Stop every worker, one after the other."""
         for name in list(self.workers):
             self.stop_worker(name)

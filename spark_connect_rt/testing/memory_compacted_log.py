@@ -1,10 +1,10 @@
 """In-memory twin of ``kafka.logs.compacted_log``: topics as lists, any number of logs over one topic.
 
-Owns: ``MemoryLogTopic`` (what the broker would hold) and ``MemoryCompactedLog`` (one reader and writer of it).
+Owns: ``MemoryLogTopic`` (the broker's content) and ``MemoryCompactedLog`` (one reader and writer of it).
 Must not: import a Kafka client. Passes tests/contract/compacted_log_contract.py.
 
-Two ways of delivery: ``threaded`` (default; a thread per log, as the real one) and manual, where records reach
-``on_records`` only inside ``read_to_end`` or ``deliver`` - for tests that own the order of everything.
+Two ways of delivery: ``threaded`` (default; a thread per log, as the real one) and manual. In manual mode records reach
+``on_records`` only inside ``read_to_end`` or ``deliver``, for tests that control the order of everything.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class MemoryLogTopic:
             self._records = [r for r in self._records if last[r.partition, r.key] == r.offset]
 
     def records(self) -> list[LogRecord]:
-        """Return what the topic holds, in order of arrival."""
+        """Return the records of the topic, in order of arrival."""
         with self.changed:
             return list(self._records)
 
@@ -115,7 +115,7 @@ class MemoryLogTopic:
             return [r for r in self._records if r.offset >= known[r.partition]], ends
 
     def stall(self, stalled: bool) -> None:
-        """Stop or go on answering fetches."""
+        """Stop answering fetches, or answer them again."""
         with self.changed:
             self.stalled = stalled
             self.changed.notify_all()
@@ -158,7 +158,10 @@ class MemoryCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See ``topics.compacted_log.CompactedLog.start``."""
+        """Deliver the topic's records, then start the thread that delivers later ones.
+
+        Raises BadConfigError, RetriableError as a log of Kafka does.
+        """
         if not self.topic.reachable:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable")
         self._check()
@@ -169,7 +172,7 @@ class MemoryCompactedLog:
             self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See ``topics.compacted_log.CompactedLog.append``."""
+        """Append the records to the topic. The answer follows at the next delivery or ``flush``."""
         if self._stopping:
             raise ConnectError(f"topic {self.topic.name}: the log is stopped")
         failure: Exception | None = None
@@ -188,14 +191,14 @@ class MemoryCompactedLog:
                 self._answer()
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.flush``."""
+        """Answer pending appends. Raises RetriableError: one of them failed."""
         self._answer()
         failed, self._failed = self._failed, None
         if failed is not None:
             raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_to_end``."""
+        """Flush, then return when ``on_records`` has seen every record of the topic. Raises TimedOutError."""
         self.flush(timeout_ms)
         if not self.topic.reachable:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
@@ -210,7 +213,7 @@ class MemoryCompactedLog:
                     raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
 
     def read_back(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_back``."""
+        """Read to the end, as ``read_to_end`` does."""
         self.read_to_end(timeout_ms)
 
     def delete_leftovers(self, keys: Sequence[bytes]) -> None:
@@ -232,7 +235,7 @@ class MemoryCompactedLog:
             return len(records)
 
     def stop(self) -> None:
-        """See ``topics.compacted_log.CompactedLog.stop``."""
+        """Stop delivering, wait for the thread, and answer pending appends."""
         self._stopping = True
         self.topic.wake()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -1,7 +1,7 @@
-"""A source and a sink that need nothing but memory, with faults to order: for tests of everything above them.
+"""A source and a sink that need only memory, with faults on demand: for tests of all layers above them.
 
 ``MemorySource`` counts: task n of connector c emits ``c-n:0``, ``c-n:1`` ... up to ``records``. ``MemorySink`` keeps
-what it was given in ``delivered``. ``Faults`` makes any of their methods raise or block, by connector and method.
+its records in ``delivered``. ``Faults`` makes any of their methods raise or block, by connector and method.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BLOCK_LIMIT_S = 30.0
 
 
 class ConnectorFaults:
-    """What goes wrong, by ``connector.method``; shared by every memory connector of the process."""
+    """The injected errors and delays, by ``connector.method``. All memory connectors of the process share them."""
 
     def __init__(self) -> None:
         self._errors: dict[str, Exception] = {}
@@ -38,7 +38,7 @@ class ConnectorFaults:
         return self._blocks.setdefault(where, threading.Event())
 
     def clear(self) -> None:
-        """Let everything go on."""
+        """Remove all errors and release every blocked call."""
         for event in self._blocks.values():
             event.set()
         self._errors.clear()
@@ -66,27 +66,27 @@ _SPLIT = ConfigKey("split", Type.INT, -1, Importance.LOW, "Task configurations t
 
 
 class MemorySource(SourceConnector):
-    """Counts, ``tasks.max`` times."""
+    """A source whose tasks count up to ``records``. It has ``tasks.max`` tasks, or ``split`` if set."""
 
     def config_def(self) -> ConfigDef:
-        """See Connector."""
+        """Return the declarations of ``name``, ``topic``, ``records`` and ``split``."""
         return ConfigDef((_NAME, _TOPIC, _RECORDS, _SPLIT))
 
     def task_class(self) -> type[SourceTask]:
-        """See Connector."""
+        """Return the class of its tasks."""
         return MemorySourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector."""
+        """Start, unless an error is injected at ``NAME.start``."""
         super().start(config)
         faults.at(f"{config['name']}.start")
 
     def stop(self) -> None:
-        """See Connector."""
+        """Stop, unless an error is injected at ``NAME.stop``."""
         faults.at(f"{self.config['name']}.stop")
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
+        """Return one configuration for each task, unless an error is injected at ``NAME.task_configs``."""
         name = self.config["name"]
         faults.at(f"{name}.task_configs")
         wanted = int(self.config.get("split", "-1"))
@@ -99,7 +99,7 @@ class MemorySourceTask(SourceTask):
     """Emits up to 100 records a poll, from the stored offset on."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Task."""
+        """Resume from the stored position. Errors can be injected at ``TASK.start``."""
         self._id, self._topic, self._end = config["task"], config["topic"], int(config.get("records", "0"))
         faults.at(f"{self._id}.start")
         stored = self.context.offset_reader.offsets([self._partition])[0]
@@ -110,7 +110,7 @@ class MemorySourceTask(SourceTask):
         return {"task": self._id}
 
     def poll(self) -> Sequence[SourceRecord]:
-        """See SourceTask."""
+        """Return the next records, at most 100. Errors can be injected at ``TASK.poll``."""
         faults.at(f"{self._id}.poll")
         last = min(self._end, self._next + 100)
         records = [
@@ -121,47 +121,47 @@ class MemorySourceTask(SourceTask):
         return records
 
     def idle_wait_ms(self) -> int:
-        """See SourceTask."""
+        """Return a short wait, ms, which keeps tests fast."""
         return 10
 
     def stop(self) -> None:
-        """See Task."""
+        """Stop, unless an error is injected at ``TASK.stop_task``."""
         faults.at(f"{self._id}.stop_task")
 
 
 class MemorySink(SinkConnector):
-    """Keeps everything."""
+    """A sink that keeps every record in ``delivered``."""
 
     def config_def(self) -> ConfigDef:
-        """See Connector."""
+        """Return the declarations of ``name`` and ``topics``."""
         return ConfigDef((_NAME, _TOPICS))
 
     def task_class(self) -> type[SinkTask]:
-        """See Connector."""
+        """Return the class of its tasks."""
         return MemorySinkTask
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Connector."""
+        """Start, unless an error is injected at ``NAME.start``."""
         super().start(config)
         faults.at(f"{config['name']}.start")
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """See Connector."""
+        """Return the same configuration for each of ``max_tasks`` tasks."""
         return [{"connector": self.config["name"]} for _ in range(max_tasks)]
 
 
 class MemorySinkTask(SinkTask):
-    """Appends to ``delivered``."""
+    """Appends the records that it gets to ``delivered``."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """See Task."""
+        """Start, unless an error is injected at ``CONNECTOR.start_task``."""
         self._connector = config["connector"]
         faults.at(f"{self._connector}.start_task")
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """See SinkTask."""
+        """Keep the records. Errors can be injected at ``CONNECTOR.put``."""
         faults.at(f"{self._connector}.put")
         delivered[self._connector].extend(records)
 
     def stop(self) -> None:
-        """See Task."""
+        """Stop, unless an error is injected at ``CONNECTOR.stop_task``."""

@@ -1,7 +1,7 @@
 """In-memory ExecutorClients: topics that tests can write, read and break.
 
-Owns topics as lists of rows. Twin of the Kafka clients (kafka.batch_producer, kafka.batch_consumer); what a producer
-holds unflushed is lost with it, as in Kafka.
+Owns topics as lists of rows. Twin of the Kafka clients (kafka.batch_producer, kafka.batch_consumer). Records that a
+producer has not flushed are lost with it, as in Kafka.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MemoryTopics:
     topic_ids: dict[str, str] = field(default_factory=dict)  # of topics that have one
 
     def claim(self, transactional_id: str) -> int:
-        """Shut out earlier producers of an id; return the number of the new one."""
+        """Fence earlier producers of an id; return the number of the new one."""
         with self.changed:
             self.epochs[transactional_id] = self.epochs.get(transactional_id, 0) + 1
             return self.epochs[transactional_id]
@@ -120,7 +120,7 @@ class _MemoryProducer:
         self._queued.extend(rows_of(batch))
 
     def skip_refused(self) -> None:
-        """See ``kafka.executor_clients.SkipsRefused.skip_refused``: what ``fail_produce`` calls a DataError."""
+        """From now on skip records that are rejected: those for which ``fail_produce`` returns a DataError."""
         self._skips = True
 
     def refused(self) -> list[RefusedRecord]:
@@ -129,7 +129,7 @@ class _MemoryProducer:
         return taken
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``kafka.executor_clients.BatchProducer.hurry``; nothing waits here."""
+        """Do nothing: this producer never delays a record."""
 
     def flush(self, timeout_ms: int) -> None:
         queued, self._queued = self._queued, []
@@ -167,23 +167,23 @@ class MemoryTransactionalProducer(_MemoryProducer):
         self._open = False
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.claim``."""
+        """Fence earlier producers of the transactional id."""
         self._epoch = self._topics.claim(self._id)
 
     def begin(self) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.begin``."""
+        """Begin a transaction. The id must be claimed, and no transaction open."""
         assert self._epoch, "claim comes first"
         assert not self._open, "a transaction is open"
         self._open = True
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``kafka.executor_clients.BatchProducer.produce``."""
+        """Add records to the open transaction. Raises FencedError: another producer claimed the id."""
         assert self._open, "no transaction is open"
         self._check()
         super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.commit``."""
+        """Append all records of the transaction. Raises FencedError, or the error that ``fail_produce`` returns."""
         assert self._open, "no transaction is open"
         self._check()
         for row in self._queued:
@@ -194,7 +194,7 @@ class MemoryTransactionalProducer(_MemoryProducer):
         self._queued, self._open = [], False
 
     def abort(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.abort``."""
+        """Drop all records of the transaction."""
         self._metadata += [None] * len(self._queued)
         self._queued, self._open = [], False
 
@@ -204,7 +204,7 @@ class MemoryTransactionalProducer(_MemoryProducer):
 
 
 class _MemoryConsumer:
-    """BatchConsumer over MemoryTopics."""
+    """A BatchConsumer that reads the lists of MemoryTopics."""
 
     def __init__(self, topics: MemoryTopics) -> None:
         self._topics = topics
@@ -256,10 +256,10 @@ class MemoryExecutorClients:
         find_plugin: Callable[[str], type[Any]] | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """Make clients.
+        """Create clients of some topics, without a server.
 
         Args:
-            topics: where records go and come from.
+            topics: the place that records go to and come from.
             find_plugin: name -> class of converters and the like (``Plugins.class_of``).
             secrets: placeholder such as "${file:a:b}" -> its value, for ``resolve``.
         """
@@ -272,7 +272,7 @@ class MemoryExecutorClients:
         self.brokers = 1
 
     def producer(self, config: Mapping[str, str]) -> _MemoryProducer:
-        """Return a new producer."""
+        """Return a new producer for the topics."""
         self.producers_made += 1
         return _MemoryProducer(self.topics)
 
@@ -282,7 +282,7 @@ class MemoryExecutorClients:
         return MemoryTransactionalProducer(self.topics, config["transactional.id"])
 
     def consumer(self, config: Mapping[str, str]) -> _MemoryConsumer:
-        """Return a new consumer."""
+        """Return a new consumer for the topics."""
         return _MemoryConsumer(self.topics)
 
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
@@ -302,7 +302,7 @@ class MemoryExecutorClients:
         return created
 
     def name_of(self, plugin: type[Any]) -> str:
-        """Return the class's name."""
+        """Return the class's name as configurations use it."""
         return public_name(plugin)
 
     def plugin(self, name: str) -> type[Any]:
@@ -316,13 +316,13 @@ class MemoryExecutorClients:
         return path
 
     def resolve(self, config: StoredConfig | Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
-        """Return the configuration with every known placeholder replaced, then what providers know."""
+        """Return the configuration with every known placeholder replaced, then those of the config providers."""
         known = {key: self.secrets.get(value, value) for key, value in StoredConfig.of(config).written().items()}
         return ConfigProviders.from_config(worker_config, self.plugin).resolve(known)
 
 
 def wait_until(fact: Callable[[], bool], limit_s: float = 10.0, say: Callable[[], object] = lambda: "") -> None:
-    """Wait for a fact. Raises AssertionError with what ``say`` returns when the limit passed."""
+    """Wait until a condition holds. Raises AssertionError with the result of ``say`` after the time limit."""
     end = time.monotonic() + limit_s
     while not fact():
         if time.monotonic() > end:

@@ -17,18 +17,22 @@ class MemoryFencedWriter:
         self._epoch = 0  # 0: not claimed
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.FencedWriter.claim``."""
+        """Fence every other writer of the transactional id. Raises RetriableError: the broker is unreachable."""
         if not self._topic.reachable:
             raise RetriableError(f"topic {self._topic.name}: broker not reachable")
         if not self._epoch:
             self._epoch = self._topic.claim(self._transactional_id)
 
     def is_claimed(self) -> bool:
-        """See ``topics.compacted_log.FencedWriter.is_claimed``."""
+        """Return whether ``write`` may be called."""
         return self._epoch > 0
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
-        """See ``topics.compacted_log.FencedWriter.write``."""
+        """Append all records as one transaction. After an error the claim is given up.
+
+        Raises FencedError: another writer claimed the id. Raises RetriableError: the broker is unreachable or the claim
+        missing.
+        """
         epoch, self._epoch = self._epoch, 0  # a failed write gives the claim up
         if not epoch:
             raise RetriableError(f"topic {self._topic.name}: {self._transactional_id} is not claimed")
@@ -43,5 +47,5 @@ class MemoryFencedWriter:
         self._epoch = epoch
 
     def release(self) -> None:
-        """See ``topics.compacted_log.FencedWriter.release``."""
+        """Give up the claim without fencing other writers."""
         self._epoch = 0

@@ -1,10 +1,10 @@
 """In-memory twin of ``kafka.membership.group_member``: a coordinator without a broker, and members of it.
 
-Owns: ``MemoryGroup`` (what the broker's group coordinator does) and ``MemoryGroupMember``, which runs the same
-``group.membership`` machine and the same inbox as the real one; only the network is made up. Heartbeats happen
-whenever anybody polls. Passes tests/contract/group_member_contract.py.
+Owns: ``MemoryGroup`` (the work of the broker's group coordinator) and ``MemoryGroupMember``, which runs the same
+``group.membership`` machine and the same inbox as the real one; only the network is simulated. Heartbeats happen
+whenever any member polls. Passes tests/contract/group_member_contract.py.
 
-Time is an argument: hand in ``monotonic_ms`` to own it. Faults: ``member.cut_off()`` and ``reconnect()`` (its
+Time is an argument: pass ``monotonic_ms`` to control it. Faults: ``member.cut_off()`` and ``reconnect()`` (its
 coordinator is unreachable), ``member.vanish()`` (its process is gone), ``group.expel()`` (its session is over).
 """
 
@@ -53,7 +53,7 @@ class _Seat:
 
 
 class MemoryGroup:
-    """One group and its coordinator. Every call is serialised by one lock; no thread of its own."""
+    """One group and its coordinator. One lock serialises all calls. Has no thread."""
 
     def __init__(self, *, monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self.lock = threading.RLock()
@@ -93,7 +93,10 @@ class MemoryGroup:
             self._rebalance()
 
     def check_time(self) -> None:
-        """Exchange a heartbeat with every member in reach; expel who was silent or late; tell who was cut off."""
+        """Exchange a heartbeat with every reachable member, and let each check its timeouts.
+
+        Then expel members that were silent or late.
+        """
         with self.lock:
             for member in self._all:
                 if member.reachable and must_heartbeat(member.state):
@@ -106,14 +109,14 @@ class MemoryGroup:
 
     def _is_over(self, seat: _Seat, now_ms: int) -> bool:
         """Return whether a member was silent for a session, or too late for a rebalance."""
-        waits = (seat.joined or seat.syncing) and seat.member.reachable  # for others: no fault of its own
+        waits = (seat.joined or seat.syncing) and seat.member.reachable  # for others: not the member's fault
         if not waits and now_ms - seat.seen_ms >= seat.member.timing.session_ms:
             return True
         late = self._state == "preparing" and not seat.joined
         return late and now_ms - self._since_ms >= seat.member.timing.rebalance_ms
 
     def answer(self, member: MemoryGroupMember, event: object) -> None:
-        """Deliver an answer after the ones already under way: one step at a time, as over a network."""
+        """Deliver an answer after the pending ones: one step at a time, as over a network."""
         self._answers.append((member, event, member.era))
         if self._answering:
             return
@@ -155,7 +158,7 @@ class MemoryGroup:
         return settled and seat.protocols == dict(state.offer)
 
     def request_sync(self, member: MemoryGroupMember, state: Member) -> None:
-        """Answer SyncGroup as the coordinator, or refuse another generation's."""
+        """Answer SyncGroup as the coordinator, or reject another generation's."""
         seat = self._seats.get(state.member_id)
         if seat is None:
             self.answer(member, happened.MemberUnknown(state.generation))
@@ -187,7 +190,7 @@ class MemoryGroup:
         return happened.HeartbeatOk(state.generation, now_ms)
 
     def _rebalance(self) -> None:
-        """Begin a round unless one is under way, and complete it when every member has joined."""
+        """Begin a round unless one is in progress, and complete it when every member has joined."""
         if self._state != "preparing":
             self._state, self._since_ms = "preparing", self.now_ms()
             for seat in self._seats.values():
@@ -218,7 +221,7 @@ class MemoryGroup:
     def _tell_joined(self, member_id: str, seat: _Seat) -> None:
         agreed, now_ms = (self.generation, self._protocol, member_id, self.leader_id), self.now_ms()
         if member_id == self.leader_id:
-            # Who was only given an id yet is no member of this generation.
+            # A member that has an id but has not joined does not belong to this generation.
             metadata = {m: s.protocols[self._protocol] for m, s in self._seats.items() if s.protocols}
             self.answer(seat.member, happened.JoinedAsLeader(*agreed, members=metadata, at_ms=now_ms))
         else:
@@ -234,7 +237,7 @@ class MemoryGroup:
 
 
 class MemoryGroupMember:
-    """``group.member.GroupMember`` without a network."""
+    """A ``group.member.GroupMember`` without a network."""
 
     def __init__(self, group: MemoryGroup, client_id: str, timing: Timing) -> None:
         self.client_id = client_id
@@ -254,7 +257,7 @@ class MemoryGroupMember:
         self.apply(happened.Started())
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """Return what happened; also passes every member's heartbeats on."""
+        """Return new events; also exchanges every member's heartbeats."""
         end_ms = time.monotonic_ns() // 1_000_000 + timeout_ms
         self._polling += 1
         try:
@@ -275,7 +278,7 @@ class MemoryGroupMember:
         self._inbox.wakeup()
 
     def request_rejoin(self, reason: str) -> None:
-        """Ask for a rebalance."""
+        """Ask the coordinator for a rebalance."""
         self.apply(happened.RejoinRequested(reason))
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
@@ -295,7 +298,7 @@ class MemoryGroupMember:
         return "" if self.reachable else "the coordinator cannot be reached"
 
     def in_contact(self) -> bool:
-        """Return whether what was assigned is certainly still this member's."""
+        """Return whether the assigned work is certainly still this member's."""
         return in_contact(self.state, self.timing, self._group.now_ms())
 
     def holds_lease(self) -> bool:
@@ -303,11 +306,11 @@ class MemoryGroupMember:
         return holds_lease(self.state, self.timing, self._group.now_ms(), self._polled_ms())
 
     def fenced(self) -> None:
-        """Take note that nothing of the work before ContactLost runs any more."""
+        """Note that no work from before ContactLost runs any more."""
         self.apply(happened.Fenced())
 
     def leave(self, reason: str) -> None:
-        """Leave the group and drop what it was not notified of yet."""
+        """Leave the group and drop undelivered events."""
         self.apply(happened.LeaveRequested(reason))
         self._inbox.forget()
 
@@ -328,11 +331,11 @@ class MemoryGroupMember:
                 self.apply(happened.CoordinatorFound())
 
     def vanish(self) -> None:
-        """Be gone without a word, as a killed process is."""
+        """Disappear without LeaveGroup, as a killed process does."""
         self.reachable, self._gone = False, True
 
     def check_time(self) -> None:
-        """Let the machine know what is overdue."""
+        """Pass overdue events to the state machine."""
         now_ms = self._group.now_ms()
         event = None if self._gone else overdue(self.state, self.timing, now_ms, self._polled_ms())
         if event is not None:

@@ -1,4 +1,4 @@
-"""PreviewRunner on threads: what an executor does, in this process. One that hangs cannot be ended here.
+"""A PreviewRunner on threads of this process, with the code of an executor. A preview that hangs cannot be ended here.
 
 Twin of engine.previews.preview_jobs.
 """
@@ -18,14 +18,14 @@ GRACE_S = 4.0
 
 
 class MemoryPreviews:
-    """Port PreviewRunner."""
+    """Implements the port PreviewRunner without Spark."""
 
     def __init__(self, clients: ExecutorClients, grace_s: float = GRACE_S) -> None:
-        """Take what executors get."""
+        """Take the clients that executors get."""
         self._clients, self._grace_s = clients, grace_s
 
     def run(self, order: PreviewOrder, cancelled: threading.Event) -> PreviewOutcome:
-        """See PreviewRunner."""
+        """Run a preview and return its records, or the reason why it has none."""
         records: list[Any] = []
         doing: list[str] = []
         over: list[Any] = []

@@ -3,8 +3,8 @@
 Owns: ``MemoryConsumerGroups`` (topics, committed offsets, generations) and ``MemorySinkGroup`` (one member).
 Must not: import a Kafka client. Passes tests/contract/sink_group_contract.py.
 
-A rebalance, as with Kafka's eager protocol: every member gives up what it holds inside its own ``poll``; when the
-last one has, partitions are dealt out and each member is given its own at its next ``poll``.
+A rebalance works as with Kafka's eager protocol. Every member gives up its partitions inside its own ``poll``. When the
+last one has done so, partitions are assigned, and each member gets its own at its next ``poll``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ class _Group:
 
     generation: int = 0
     members: list[MemorySinkGroup] = field(default_factory=list)
-    ready: set[MemorySinkGroup] = field(default_factory=set)  # gave up what they held, for this generation
+    # members that gave up their partitions, for this generation
+    ready: set[MemorySinkGroup] = field(default_factory=set)
     dealt: dict[MemorySinkGroup, list[TopicPartition]] | None = None
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class MemoryConsumerGroups:
-    """What the brokers would know: topics with their ends, and every group."""
+    """The state of the brokers: topics with their ends, and every group."""
 
     def __init__(self, partitions: Mapping[str, int] | None = None) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -51,7 +52,7 @@ class MemoryConsumerGroups:
             self.changed.notify_all()
 
     def set_end(self, partition: TopicPartition, offset: int) -> None:
-        """Say where a partition's log ends."""
+        """Set where a partition's log ends."""
         with self.changed:
             self._ends[partition] = offset
 
@@ -61,7 +62,7 @@ class MemoryConsumerGroups:
             return {partition: self._ends[partition] for partition in partitions}
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """Return what a group has committed."""
+        """Return the committed offsets of a group."""
         with self.changed:
             return dict(self._group(group).committed)
 
@@ -78,7 +79,7 @@ class MemoryConsumerGroups:
                 committed.pop(partition, None)
 
     def has_members(self, group: str) -> bool:
-        """Return whether anybody is in the group."""
+        """Return whether the group has a member."""
         with self.changed:
             return bool(self._group(group).members)
 
@@ -95,7 +96,7 @@ class MemoryConsumerGroups:
                 member.expelled = True
                 self._rebalance(group)
 
-    # What follows is for members, under ``changed``.
+    # The methods below are for members, which hold ``changed``.
 
     def _group(self, name: str) -> _Group:
         return self._groups.setdefault(name, _Group())
@@ -117,7 +118,7 @@ class MemoryConsumerGroups:
             self._rebalance(group)
 
     def _deal(self, group: _Group) -> None:
-        """Deal out each topic's partitions in turn, once every member gave up what it held."""
+        """Assign each topic's partitions in turn, once every member gave up its own."""
         if group.dealt is not None or len(group.ready) < len(group.members):
             return
         dealt: dict[MemorySinkGroup, list[TopicPartition]] = {member: [] for member in group.members}
@@ -136,26 +137,26 @@ class MemoryGroupOffsets:
         self._groups = groups
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See ``kafka.interfaces.GroupOffsets.committed``."""
+        """Return the next offset of each partition that the group has committed."""
         return self._groups.committed(group)
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See ``kafka.interfaces.GroupOffsets.is_in_use``."""
+        """Return whether the group has a member."""
         return self._groups.has_members(group)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``kafka.interfaces.GroupOffsets.alter``."""
+        """Commit offsets for a group without members. Raises an error if it has some."""
         self._refuse_members(group)
-        self._groups.ends(list(offsets))  # KeyError for what is not there
+        self._groups.ends(list(offsets))  # KeyError for unknown partitions
         self._groups.set_committed(group, offsets)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See ``kafka.interfaces.GroupOffsets.forget``."""
+        """Remove committed offsets of a group without members."""
         self._refuse_members(group)
         self._groups.forget(group, partitions)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See ``kafka.interfaces.GroupOffsets.delete``."""
+        """Remove all committed offsets of a group without members."""
         self._refuse_members(group)
         self._groups.forget(group)
 
@@ -172,7 +173,7 @@ class MemorySinkGroup:
         self.expelled = False
         self._groups = groups
         self._held: list[TopicPartition] = []
-        self._generation = 0  # whose assignment is held
+        self._generation = 0  # the generation of the held assignment
         self._topics: frozenset[str] = frozenset()
         self._pattern: str | None = None
         self._joined = False
@@ -191,7 +192,7 @@ class MemorySinkGroup:
         on_revoked: OnRevoked,
         on_lost: OnLost,
     ) -> None:
-        """See ``kafka.interfaces.SinkGroup.subscribe``."""
+        """Join the group for these topics, or for the topics that match ``pattern``."""
         self._topics, self._pattern = frozenset(topics), pattern
         self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
         self._joined = True
@@ -199,7 +200,7 @@ class MemorySinkGroup:
             self._groups._join(self)
 
     def poll(self, timeout_ms: int) -> None:
-        """See ``kafka.interfaces.SinkGroup.poll``."""
+        """Take part in a rebalance, and call the listeners. Waits up to ``timeout_ms`` for a change."""
         with self._groups.changed:
             if self._joined and not self._due():
                 self._groups.changed.wait_for(self._due, timeout_ms / 1000)
@@ -219,7 +220,7 @@ class MemorySinkGroup:
         self._take_assignment(group)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``kafka.interfaces.SinkGroup.commit``."""
+        """Commit offsets. Raises FencedError: a partition is not assigned to this member any more."""
         with self._groups.changed:
             gone = sorted(str(offset) for offset in offsets if offset not in self._held)
             if offsets and (gone or self.expelled):
@@ -227,15 +228,15 @@ class MemorySinkGroup:
             self._groups._group(self.group).committed.update(offsets)
 
     def generation(self) -> GroupGeneration | None:
-        """See ``kafka.interfaces.SinkGroup.generation``."""
+        """Return the generation in which this member takes part, None before the first assignment."""
         return GroupGeneration(self.group, self._generation, f"member-{id(self)}") if self._generation else None
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See ``kafka.interfaces.SinkGroup.end_offsets``."""
+        """Return the end offset of each partition."""
         return self._groups.ends(partitions)
 
     def close(self) -> None:
-        """See ``kafka.interfaces.SinkGroup.close``."""
+        """Give up the partitions and leave the group."""
         if self._joined:
             self._joined = False
             if not self.expelled:

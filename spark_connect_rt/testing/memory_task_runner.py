@@ -1,6 +1,6 @@
 """A TaskRunner without Spark: the same engine and the same hosts, slices as plain threads.
 
-Owns only the transport. Messages still go through their bytes, so what does not cross in Spark does not cross here.
+Owns only the transport. Messages still go through their bytes, so a value that cannot cross in Spark cannot cross here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ThreadSlice:
         self._reader.abandon()
 
     def join(self, limit_s: float) -> None:
-        """Wait for its end."""
+        """Wait for the end of its thread, at most ``limit_s`` seconds."""
         self._thread.join(limit_s)
 
     def _on_message(self, message: Mapping[str, Any]) -> None:
@@ -96,7 +96,7 @@ class ThreadSlice:
 
 
 class ThreadSliceLauncher:
-    """SlotLauncher on threads."""
+    """A SlotLauncher that runs slices on threads of this process."""
 
     def __init__(self, clients: ExecutorClients) -> None:
         self._clients = clients
@@ -110,13 +110,13 @@ class ThreadSliceLauncher:
         """Do nothing: threads of this process live and die with it."""
 
     def launch(self, slice_id: int) -> ThreadSlice:
-        """Start a slice."""
+        """Start a slice on a new thread."""
         thread_slice = ThreadSlice(slice_id, self._clients, self._on_event)
         self.slices.append(thread_slice)
         return thread_slice
 
     def close(self) -> None:
-        """Cut off what still runs, as the end of the control channel does."""
+        """Abort the slices that still run, as the end of the control channel does."""
         for slice_ in self.slices:
             slice_.abort()
         for slice_ in self.slices:
@@ -124,7 +124,7 @@ class ThreadSliceLauncher:
 
 
 class MemoryTaskRunner(Engine):
-    """Port TaskRunner without Spark."""
+    """Implements the port TaskRunner on threads, without Spark."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class MemoryTaskRunner(Engine):
         super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report, clock=clock)
 
     def previews(self) -> MemoryPreviews:
-        """Return what runs previews, on threads as well."""
+        """Return a runner of previews, on threads as well."""
         return MemoryPreviews(self._clients)
 
     def lose_slices(self, error: str = "executor lost") -> None:

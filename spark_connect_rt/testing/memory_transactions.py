@@ -1,6 +1,6 @@
-"""In-memory twin of ``kafka.writing.fenced_writer``, and offset topics that a make-believe transaction reaches.
+"""In-memory twin of ``kafka.writing.fenced_writer``, and offset topics that a simulated transaction reaches.
 
-Owns: which transactional ids were shut out, in order. Offsets that a source task's transaction holds go to the same
+Owns: which transactional ids were fenced, in order. Offsets in a source task's transaction go to the same
 MemoryLogTopic that the stores read.
 """
 
@@ -37,10 +37,10 @@ class MemoryTransactions:
     def __init__(self, topics: TopicsWithLogs) -> None:
         self._topics = topics
         self.fenced: list[str] = []  # transactional ids, in order
-        self.refuse: Exception | None = None  # what the next ``fence`` raises
+        self.refuse: Exception | None = None  # the error that the next ``fence`` raises
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See ``kafka.interfaces.Transactions.fence``."""
+        """Fence the producers, and note their ids in ``fenced``. Raises ``refuse`` once if set."""
         refused, self.refuse = self.refuse, None
         if refused is not None:
             raise refused
@@ -55,6 +55,6 @@ class MemoryTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See ``kafka.interfaces.Transactions.write``."""
+        """Claim the producer's transactional id and append the records."""
         self._topics.claim(producer["transactional.id"])
         self._topics.append([{"topic": topic, "key": key, "value": value} for key, value in records])

@@ -37,19 +37,19 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_executor_clients import Row as Record
 
 FLUSH_TIMEOUT_MS = 5_000
-_BROKERS = 3  # what a dead letter queue's default replication factor needs
-_MOST_READS = 1_000  # by one ``deliver``: a task that always goes back is no test of anything
+_BROKERS = 3  # as many as a dead letter queue's default replication factor
+_MOST_READS = 1_000  # by one ``deliver``: a task that always seeks back would never end
 
 
 class _NeverDue(CommitSchedule):
-    """Commits when they are asked for: a test says when time passes."""
+    """Commits only on request: a test decides when time passes."""
 
     def due_under_load(self, now_s: float) -> bool:
         return False
 
 
 class _TestRunner(SinkTaskRunner):
-    """A runner that is never started: the test's thread calls it, and what its steps raise goes to the test."""
+    """A runner that is never started: the test's thread calls it, and gets the errors of its steps."""
 
     def __init__(
         self, launch: TaskLaunch, clients: MemoryExecutorClients, task_class: type[SinkTask], tasks: int
@@ -59,11 +59,11 @@ class _TestRunner(SinkTaskRunner):
         self.tasks = tasks
         """How many tasks there are: each has the partitions whose number divided by it leaves its own number."""
         self.positions: dict[TopicPartition, int] = {}
-        """Where to read on."""
+        """Next offset to read, by partition."""
         self.held: set[TopicPartition] = set()
         self.committed: dict[TopicPartition, int] = {}
         self.commit_error: BaseException | None = None
-        self._moves: dict[TopicPartition, int] = {}  # what is to be read from elsewhere
+        self._moves: dict[TopicPartition, int] = {}  # the offsets that the task asked to read from
         self._task_class = task_class
         super().__init__(0, launch, self._take_report, clients)
 
@@ -106,7 +106,7 @@ class _TestRunner(SinkTaskRunner):
             self.on_row(_partition_row(new))
 
     def read_from_elsewhere(self) -> bool:
-        """Do what the task asked for: what follows is from its offsets. Returns whether it had asked."""
+        """Apply the offsets that the task asked to read from. Returns whether there were any."""
         moves, self._moves = self._moves, {}
         for place, offset in moves.items():
             self.positions[place] = offset
@@ -119,14 +119,14 @@ class _TestRunner(SinkTaskRunner):
         return self.put_with_retries(self._batcher.take(row))
 
     def put_empty(self) -> None:
-        """Let the task look at its clock."""
+        """Let the task check its clock."""
         self._call_at_s = None
         if self._context.partitions:
             self.sink.put_empty()
             self._apply_requests()
 
     def commit(self) -> None:
-        """Ask what is safe, and commit that. Raises what the task raised."""
+        """Ask the task for safe offsets, and commit them. Raises the task's errors."""
         self.commit_error = None
         self._report_committable(self._pre_commit(self._context.partitions, closing=False))
         if self.commit_error is not None:
@@ -156,7 +156,14 @@ def _partition_row(partitions: frozenset[TopicPartition] | set[TopicPartition]) 
 
 
 class SinkHarness:
-    """``with SinkHarness(MySink, {...}) as sink: sink.send("orders", {"id": 1}); sink.deliver(); sink.commit()``."""
+    """Runs a sink connector and one task in memory, for a connector author's tests. No Kafka, no Spark.
+
+    Example:
+        with SinkHarness(MySink, {...}) as sink:
+            sink.send("orders", {"id": 1})
+            sink.deliver()
+            sink.commit()
+    """
 
     def __init__(
         self,
@@ -283,12 +290,11 @@ class SinkHarness:
         self.topics.append([row])
 
     def deliver(self) -> bool:
-        """Put everything new in the topics of ``topics``; False: the task asks to be given the same again.
+        """Put all new records of the topics in ``topics``. Returns False if the task wants the same records again.
 
-        Partitions that the task paused are left out, and those that it moved by ``context.offset`` are read from there.
-        With nothing to read the task gets an empty put, as a worker gives it about once a second.
-
-        Raises what fails the task: DataError of a converter, and what ``put`` raised where it is not tolerated.
+        Partitions that the task paused are left out. Those for which it called ``context.offset`` are read from there.
+        Without new records the task gets an empty put, as from a worker about once a second. Raises the errors that
+        fail the task: DataError of a converter, and errors of ``put`` that are not tolerated.
         """
         assert self._runners, "the harness is not started"
         waits_s: list[float] = []
@@ -318,7 +324,7 @@ class SinkHarness:
         raise AssertionError(f"the task has gone back to earlier offsets {_MOST_READS} times within one deliver")
 
     def _read(self, runner: _TestRunner) -> pa.RecordBatch | None:
-        """Return what is new of the partitions that are not paused, None: nothing is. Opens those that are new."""
+        """Return the new records of partitions that are not paused, None if there are none. Opens new partitions."""
         runner.assign(frozenset(TopicPartition(row["topic"], row["partition"]) for row in self._new_rows(runner)))
         runner.read_from_elsewhere()
         rows = self._new_rows(runner)  # opened, the task may have asked for other offsets
@@ -346,9 +352,8 @@ class SinkHarness:
     def commit(self) -> dict[TopicPartition, int]:
         """Ask the tasks what is safe and commit that; return everything that is committed.
 
-        A task that asks by ``context.request_commit`` needs no call of this.
-
-        Raises what ``pre_commit`` raises; ``deliver`` then puts all since the last commit again, as a worker does.
+        A task that asks by ``context.request_commit`` needs no call of this. Raises the errors of ``pre_commit``;
+        ``deliver`` then puts all since the last commit again, as a worker does.
         """
         for runner in self._runners:
             try:

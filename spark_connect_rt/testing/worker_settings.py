@@ -1,4 +1,4 @@
-"""A worker's settings for tests: what must be set is set, everything else is as a test says, or the default."""
+"""A worker's settings for tests: the required ones are set, all others are the test's or the defaults."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One state for a connector and its tasks together. Pure.
 
-Java's REST API says RUNNING of a connector whose tasks have all failed: it speaks of the connector's own instance. A
-list of connectors is read for what is broken, so the management API adds this state beside Java's.
+Java's REST API reports RUNNING for a connector whose tasks have all failed, because it means the connector's own
+instance. Operators scan a list of connectors for failures, so the management API adds this state to Java's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 DEGRADED = "DEGRADED"
 AGGREGATES = ("FAILED", DEGRADED, "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING")
-"""Every aggregate state, what to look at first standing first."""
+"""Every aggregate state, the most urgent one first."""
 _RANKS = {name: rank for rank, name in enumerate(AGGREGATES)}
 
 
@@ -18,7 +18,7 @@ def aggregate_state(connector: str, tasks: Mapping[str, int]) -> str:
     """Return one of ``AGGREGATES``.
 
     FAILED: the connector or every task failed. DEGRADED: some tasks failed, or some have no worker while others have.
-    A change that is under way is what was asked for: PAUSED while tasks still run.
+    During a change it is the wanted state: PAUSED while tasks still run.
 
     Args:
         connector: the connector's own state.
@@ -36,5 +36,5 @@ def aggregate_state(connector: str, tasks: Mapping[str, int]) -> str:
 
 
 def aggregate_rank(state: str) -> int:
-    """Return where a state stands in a list: FAILED before DEGRADED before the others; unknown ones last."""
+    """Return the rank of a state in a list: FAILED before DEGRADED before the others; unknown ones last."""
     return _RANKS.get(state, len(_RANKS))

@@ -33,8 +33,9 @@ class CompactedLog(Protocol):
     def start(self, on_records: OnRecords) -> None:
         """Check or create the topic, then read to its end before returning; keep reading afterwards.
 
-        A log made for a long topic may return once the topic is checked, read on in the background and leave out
-        records that a later one of their key replaces; ``read_to_end`` then waits for it as long as it gets on.
+        The log of a long topic may return once the topic is checked and continue to read in the background. It leaves
+        out records that a later one of the same key replaces. ``read_to_end`` then waits for it as long as it makes
+        progress.
 
         Raises BadConfigError (wrong cleanup.policy or partition count), RetriableError (broker not reachable).
         """
@@ -42,7 +43,7 @@ class CompactedLog(Protocol):
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
         """Send (key, value) records in order; returns at once. ``None`` value is a tombstone.
 
-        ``on_appended`` gets RetriableError when too much is under way already; then none or some of them are sent.
+        ``on_appended`` gets RetriableError when too many records are in flight; then none or some of them are sent.
         """
 
     def flush(self, timeout_ms: int) -> None:
@@ -55,9 +56,9 @@ class CompactedLog(Protocol):
         """
 
     def read_back(self, timeout_ms: int) -> None:
-        """Flush, then return when ``on_records`` has seen what this log appended before, and all that lies before it.
+        """Flush, then return when ``on_records`` has seen all earlier appends of this log, and all records before them.
 
-        One question less to the broker than ``read_to_end``. Raises as that, RetriableError as ``flush``.
+        One request less to the broker than ``read_to_end``. Raises as that, RetriableError as ``flush``.
         """
 
     def delete_leftovers(self, keys: Sequence[bytes]) -> None:
@@ -68,18 +69,18 @@ class CompactedLog(Protocol):
         """
 
     def stop(self) -> None:
-        """Flush what can be, close both clients."""
+        """Flush as far as possible, and close both clients."""
 
 
 class FencedWriter(Protocol):
     """Appends to a log in transactions, as the only one that may (KIP-618; the leader's producer).
 
-    Writers of one transactional id shut each other out: who claimed last writes. What a fenced writer sends is
-    refused by the broker, so it is never visible. One thread at a time.
+    Writers of one transactional id fence each other: only the last claimant can write. The broker rejects records of a
+    fenced writer, so they are never visible. One thread at a time.
     """
 
     def claim(self, timeout_ms: int) -> None:
-        """Shut out any earlier claimant, and abort what it left open. Nothing to do while claimed.
+        """Fence any earlier claimant, and abort its open transaction. Nothing to do while claimed.
 
         Raises RetriableError, TimedOutError; ConnectError when this worker may not (authorization).
         """
@@ -98,10 +99,10 @@ class FencedWriter(Protocol):
         """Give the claim up, close the producer."""
 
 
-# A compacted log that is opened when it is needed, and opened again when it ended: for what Connect can do without.
+# A compacted log that is opened on demand, and opened again when it ended: for data that Connect can do without.
 #
-# Owns: whether there is a topic yet, opening, what is wrong with it now. Its reader's records go to one callback; a log
-# that is opened again delivers everything again, after ``on_new``.
+# Owns: whether the topic exists yet, opening, the present problem of the log. Its reader's records go to one callback;
+# a log that is opened again delivers everything again, after ``on_new``.
 
 
 OnEnd = Callable[[str], None]
@@ -111,10 +112,10 @@ log = logging.getLogger(__name__)
 
 
 class LogSource:
-    """Where a log comes from."""
+    """How to check for and open the topic of a log."""
 
     def __init__(self, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
-        """``exists`` may block and raises ConnectError; ``open_log`` takes what is called when the reader ends."""
+        """``exists`` may block and raises ConnectError; ``open_log`` takes a function to call when the reader ends."""
         self.exists = exists
         self.open = open_log
 
@@ -173,7 +174,7 @@ class LazyLog:
         return False
 
     def close(self) -> None:
-        """Close it for good."""
+        """Close the log and stop opening it again."""
         self._closed = True
         self._close()
 

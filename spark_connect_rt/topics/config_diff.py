@@ -1,4 +1,4 @@
-"""What differs between two configurations, and which configuration a rollback writes. Pure."""
+"""The differences between two configurations, and the configuration that a rollback writes. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from spark_connect_rt.config.secrets import is_reference, named_like_secret, sur
 
 # Which settings of a connector the history must not show, and a configuration without them.
 #
-# Owns the rule. A value that is one reference to a config provider is shown as it stands. Hidden are settings of type
-# PASSWORD, those of Kafka's clients that hold secrets under whatever prefix, values that carry credentials inside (a
-# JAAS line, a URL with a password), and what no plug-in here declares but is named like a secret. Where the
-# connector's class is not known here everything that it alone would declare is hidden: nobody can say what holds a
+# Owns the rule. A value that is one reference to a config provider is shown unchanged. These are hidden:
+#
+# - settings of type PASSWORD, and those of Kafka's clients that hold secrets, under any prefix
+# - values that carry credentials inside (a JAAS line, a URL with a password)
+# - settings that no plug-in here declares, if they are named like a secret
+#
+# If the connector's class is unknown here, every setting that it alone would declare is hidden: any of them may be
 # secret.
 
 
@@ -22,7 +25,7 @@ _OF_EVERY_CONNECTOR = ("name", "connector.class", "tasks.max", "topics", "topics
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSettings:
-    """What is declared of a connector's settings: name -> whether it holds a secret.
+    """The declared settings of a connector: name -> whether it holds a secret.
 
     ``complete`` False: the class of the connector, or of something it names, is not known here.
     """
@@ -45,7 +48,7 @@ def shown(config: Mapping[str, str], hidden: Iterable[str]) -> dict[str, str]:
 def changed_unseen(
     before: Mapping[str, str] | None, after: Mapping[str, str] | None, hidden: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the hidden settings whose values differ; both maps as they are, secrets included."""
+    """Return the hidden settings whose values differ. Both maps include their secrets."""
     old, new = before or {}, after or {}
     return tuple(sorted(name for name in hidden if name in old and name in new and old[name] != new[name]))
 
@@ -71,12 +74,12 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback writes.
+    """The configuration that a rollback writes.
 
     Attributes:
         config: with the present values of hidden settings put in.
-        kept: settings whose present value stays, because the history does not hold the one of then.
-        missing: settings that cannot be restored: hidden then, and now not there. Not empty: refuse.
+        kept: settings whose present value stays, because the history does not hold the old one.
+        missing: settings that cannot be restored: hidden in the history, and absent now. Not empty: reject.
     """
 
     config: Mapping[str, str]
@@ -87,7 +90,7 @@ class Rollback:
 def config_diff(
     before: Mapping[str, str] | None, after: Mapping[str, str] | None, unseen: Collection[str] = ()
 ) -> list[SettingChange]:
-    """Return what differs, by setting; ``unseen``: hidden settings that differ although both sides look alike."""
+    """Return the differences by setting; ``unseen``: hidden settings that differ although both sides look alike."""
     old, new = before or {}, after or {}
     names = sorted({*old, *new})
     return [

@@ -1,6 +1,6 @@
 """Keys and values of the config topic: bytes <-> frozen values (Java ``KafkaConfigBackingStore``).
 
-Owns: the key prefixes, the JSON forms and their field order. What a record MEANS is topics/config_state.py.
+Owns: the key prefixes, the JSON forms and their field order. topics/config_state.py interprets the records.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INT32 = re.compile(r"[+]?\d{1,10}")
 
 
 class RecordKind(Enum):
-    """What a key of the config topic is about; the values are the key prefixes."""
+    """The kind of a config record, by its key. The values are the key prefixes."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -65,14 +65,14 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """A change of two writes that is under way (ours); its connector is the key's.
+    """A change of two writes that is in progress (ours); its connector is the key's.
 
     Attributes:
-        worker_url: of who makes it; ``run``: and its process.
+        worker_url: of the worker that makes it; ``run``: of its process.
         begun_ms: since 1970.
-        target_state: of a connector that is stopped meanwhile: what is wanted of it then.
-        config: of a connector that is being created; None: it is there.
-        before: (partition, offset) to put back if it is not.
+        target_state: the state that the user wants afterwards, for a connector that is stopped meanwhile.
+        config: of a connector that is being created; None: the connector exists.
+        before: (partition, offset) to put back if it does not.
     """
 
     worker_url: str
@@ -85,7 +85,7 @@ class PendingChange:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """What a ``restart-connector-`` record asks for (KIP-745)."""
+    """The request in a ``restart-connector-`` record (KIP-745)."""
 
     include_tasks: bool
     only_failed: bool
@@ -107,7 +107,7 @@ def commit_key(name: str) -> bytes:
 
 
 def target_state_key(name: str) -> bytes:
-    """Return the key of what the user wants of a connector."""
+    """Return the key of a connector's target state."""
     return f"target-state-{name}".encode()
 
 
@@ -132,12 +132,12 @@ def logger_key(namespace: str) -> bytes:
 
 
 def pending_key(name: str) -> bytes:
-    """Return the key of a change of a connector that is under way."""
+    """Return the key of a pending change of a connector."""
     return f"connectrt-pending-{name}".encode()
 
 
 def decode_key(key: bytes | None) -> RecordKey | None:
-    """Return what the key is about; None for a kind this version does not know (it is skipped).
+    """Return the meaning of a key; None for a kind this version does not know (it is skipped).
 
     Raises DataError for a task key without a task number.
     """
@@ -195,7 +195,7 @@ def encode_logger_level(level: str) -> bytes:
 
 
 def encode_pending(change: PendingChange) -> bytes:
-    """Return the value of a change that is under way."""
+    """Return the record value of a pending change."""
     return encode_json(
         {
             "worker-url": change.worker_url,
@@ -256,7 +256,7 @@ def decode_session_key(value: Any) -> SessionKey:
 
 
 def decode_restart_request(value: Any) -> RestartRecord:
-    """Return the request; a missing or wrong flag counts as False. Raises DataError if it is no map."""
+    """Return the request; a missing or wrong flag counts as False. Raises DataError if it is not a map."""
     if not isinstance(value, dict):
         raise DataError("a restart request is not a map")
     return RestartRecord(value.get("include-tasks") is True, value.get("only-failed") is True)
@@ -271,7 +271,7 @@ def decode_logger_level(value: Any) -> str:
 
 
 def decode_pending(value: Any) -> PendingChange:
-    """Return a change that is under way. Raises DataError."""
+    """Return a pending change. Raises DataError: the value is invalid."""
     begun_ms = _whole_number(_field(value, "begun-timestamp"), "begun-timestamp")
     config = None if value.get("properties") is None else decode_properties(value)
     before = value.get("before") or []
@@ -303,7 +303,7 @@ def _whole_number(value: Any, name: str) -> int:
     return value
 
 
-# What the user wants of a connector (Java ``TargetState``).
+# The state that the user wants of a connector (Java ``TargetState``).
 
 
 class TargetState(Enum):

@@ -58,7 +58,7 @@ class ClusterConfigState:
         return self.connector_configs.get(name)
 
     def target_state(self, name: str) -> TargetState | None:
-        """Return what the user wants, None for an unknown connector."""
+        """Return the target state, None for an unknown connector."""
         return self.target_states.get(name)
 
     def task_count(self, name: str) -> int:
@@ -84,7 +84,7 @@ class ClusterConfigState:
         return self.applied_configs.get(name)
 
     def task_count_record(self, name: str) -> int | None:
-        """Return how many tasks' producers the next fencing must shut out, None without a record."""
+        """Return how many tasks' producers the next fencing must fence, None without a record."""
         return self.task_count_records.get(name)
 
     def task_config_generation(self, name: str) -> int | None:
@@ -97,12 +97,12 @@ EMPTY = ClusterConfigState()
 
 # Folds the config topic, record by record, into snapshots and events (Java ``KafkaConfigBackingStore``).
 #
-# Owns: what a record means. ``ConfigFold`` is the accumulator; it holds no lock (its store does), knows no topic.
-# Invariants, as in Java: a task configuration has no effect before its commit record; the offset is that of the last
+# Owns: the meaning of a record. ``ConfigFold`` is the accumulator; it holds no lock (its store does), knows no topic.
+# Invariants, as in Java: a task configuration has no effect before its commit record. The offset is that of the last
 # READABLE record + 1, so that all workers compute the same one.
 #
-# A commit record that something was written after is overtaken: a worker that reads the topic once it is compacted
-# finds that later record only, behind the commit, and takes the task set for a deleted connector's or for an
+# A commit record is overtaken if one of its records was written again later. A worker that reads the topic after
+# compaction finds only the later record, after the commit. It takes the task set for a deleted connector's or for an
 # incomplete one. So two workers may know different tasks at the same offset. The worker that runs the connector writes
 # its task set again (publishing).
 
@@ -119,7 +119,7 @@ class ConnectorConfigUpdated:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigRemoved:
-    """A connector was deleted."""
+    """A connector and its configuration were deleted."""
 
     name: str
     at: int = field(default=-1, compare=False)
@@ -127,7 +127,7 @@ class ConnectorConfigRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigsUpdated:
-    """A commit record was read; ``tasks`` are those whose configurations were written (none: count only)."""
+    """A commit record was read; ``tasks`` are those with written configurations (none: count only)."""
 
     name: str
     tasks: tuple[ConnectorTaskId, ...]
@@ -179,7 +179,7 @@ ConfigEvent = (
 ConfigEvents = tuple[ConfigEvent, ...]
 
 
-LAST_CHANGES = 512  # what a snapshot names of them: readers that look more often need not go through everything
+LAST_CHANGES = 512  # the number of changes that a snapshot lists: frequent readers need not scan all connectors
 
 
 class ConfigFold:
@@ -206,11 +206,11 @@ class ConfigFold:
         self._pending: dict[str, PendingChange] = {}
 
     def target_state(self, name: str) -> TargetState | None:
-        """Return what is wanted of a connector now."""
+        """Return the present target state of a connector."""
         return self._targets.get(name)
 
     def seen_by_users(self, key: RecordKey) -> Mapping[str, str] | None:
-        """Return what users configured under a key: a connector's settings, or one entry, ``state`` or ``level``."""
+        """Return the users' configuration under a key: a connector's settings, or one entry, ``state`` or ``level``."""
         name = key.name
         if key.kind is RecordKind.CONNECTOR:
             return self._connectors[name].written() if name in self._connectors else None
@@ -221,9 +221,9 @@ class ConfigFold:
         return {"state": self._targets[name].value} if name in self._connectors and name in self._targets else None
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None) -> ConfigEvents:
-        """Fold one record and return what it means to a started worker.
+        """Fold one record and return the events for a started worker.
 
-        Raises DataError for a record that is ignored, saying why; only ``snapshot().offset`` may have moved.
+        Raises DataError with the reason for a record that is ignored; only ``snapshot().offset`` may have moved.
         """
         decoded = records.decode_value(value)  # unreadable: raises before the offset moves
         self._offset = offset + 1
@@ -237,7 +237,7 @@ class ConfigFold:
         return fold(record, decoded)
 
     def snapshot(self) -> ClusterConfigState:
-        """Return an immutable copy."""
+        """Return an immutable copy of the state so far."""
         return ClusterConfigState(
             offset=self._offset,
             session_key=self._session_key,
@@ -266,7 +266,7 @@ class ConfigFold:
         name = record.name
         known = name in self._connectors
         if value is None:
-            # The connector's own tombstone tells the worker; a connector that stays is started again.
+            # The connector's own tombstone notifies the worker; a connector that stays is started again.
             self._targets.pop(name, None)
             if known:
                 self._targets[name] = TargetState.STARTED
@@ -383,7 +383,7 @@ _FOLDS = {
 _DELETABLE = (RecordKind.CONNECTOR, RecordKind.TARGET_STATE, RecordKind.PENDING)
 
 
-# What one record of the config topic changed for users: a configuration, a target state, a logger's level.
+# The change for users in one record of the config topic: a configuration, a target state, a logger's level.
 
 
 CONFIG, STATE, LOGGER = "config", "state", "logger"
@@ -391,15 +391,15 @@ CONFIG, STATE, LOGGER = "config", "state", "logger"
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change as it stands in the topic, secrets included.
+    """One change as it is in the topic, secrets included.
 
     Attributes:
         kind: config, state, logger.
         name: of the connector, or of the logger.
-        before: None: there was nothing, or compaction took it.
+        before: None: there was nothing, or compaction removed it.
         after: None: it was deleted. Of a state or a level: one entry, ``state`` or ``level``.
         position: the record's offset.
-        state: target state beside a configuration; before, where it was deleted.
+        state: target state that belongs to a configuration; the previous one, where it was deleted.
         is_live: made while the worker ran, not read at its start.
     """
 

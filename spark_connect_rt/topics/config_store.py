@@ -1,10 +1,11 @@
 """The config topic as a store: snapshots to read, whole-record writes, events (Java ``KafkaConfigBackingStore``).
 
-Owns: which records one change consists of, who may write them how, and reading them back before a write returns. The
-meaning of records is topics/config_state.py; the topic is behind the ports CompactedLog and FencedWriter.
+Owns: which records one change consists of, which writer may write them, and reading them back before a write returns.
+It does not interpret records, as topics/config_state.py does. The topic is behind the ports CompactedLog and
+FencedWriter.
 
-With a FencedWriter what only the leader may write goes in transactions that a newer leader's claim shuts out (KIP-618);
-what any worker may write (target states alone, logger levels) never does.
+With a FencedWriter, records that only the leader may write go in transactions, and a newer leader's claim fences them
+(KIP-618). Records that any worker may write (target states alone, logger levels) never do.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConfigStore:
-    """Any thread may read; one writes at a time. Events come from the log's thread, only once started."""
+    """Any thread may read; one writes at a time. Events are sent on the log's thread, only once started."""
 
     def __init__(self, log: CompactedLog, clock: Clock | None = None, writer: FencedWriter | None = None) -> None:
         self._log = log
@@ -77,7 +78,7 @@ class ConfigStore:
         return self._writer is None or self._writer.is_claimed()
 
     def claim_write_privileges(self, timeout_ms: int) -> None:
-        """Shut out every earlier leader. Raises RetriableError, TimedOutError, ConnectError."""
+        """Fence every earlier leader. Raises RetriableError, TimedOutError, ConnectError."""
         if self._writer is not None:
             self._writer.claim(timeout_ms)
 
@@ -98,7 +99,7 @@ class ConfigStore:
     def put_connector_config(
         self, name: str, properties: Mapping[str, str], target_state: TargetState | None = None
     ) -> None:
-        """Create or replace a connector; a target state goes first, so that it is never started by mistake."""
+        """Create or replace a connector; a target state is written first, so that it is never started by mistake."""
         self.put_connector_configs([(name, properties, target_state)])
 
     def put_connector_configs(self, configs: Sequence[tuple[str, Mapping[str, str], TargetState | None]]) -> None:
@@ -113,7 +114,7 @@ class ConfigStore:
         self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:
-        """Delete a connector; its task records stay behind, dead (``topics.config_state``)."""
+        """Delete a connector. Its task records stay in the topic without effect (``topics.config_state``)."""
         tombstones: list[Change] = [(records.connector_key(name), None), (records.target_state_key(name), None)]
         self._lead([*tombstones, *self._without_pending(name)], self._deadline())
 
@@ -134,9 +135,9 @@ class ConfigStore:
         )
 
     def put_stopped(self, name: str) -> None:
-        """Take a connector's tasks away and say that it is STOPPED; in Java's order, but at once.
+        """Remove a connector's tasks and set STOPPED; in Java's order, but at once.
 
-        Java writes one after the other, and what fails between them is a STARTED connector without tasks.
+        Java writes one after the other, and a failure in between leaves a STARTED connector without tasks.
         """
         changes = [
             (records.commit_key(name), records.encode_commit(0)),
@@ -145,20 +146,23 @@ class ConfigStore:
         self._lead(changes, self._deadline())
 
     def put_target_state(self, name: str, state: TargetState) -> None:
-        """Say what is wanted of a connector. Any worker may."""
+        """Set the target state of a connector. Any worker may."""
         value = records.encode_target_state(state.value)
         self._write([(records.target_state_key(name), value), *self._without_pending(name)], self._deadline())
 
     def put_pending(self, name: str, change: PendingChange) -> None:
-        """Say that a change of two writes begins. Any worker may; the write that ends it forgets it."""
+        """Write that a change of two writes begins. Any worker may; the write that ends it also removes this record."""
         self._write([(records.pending_key(name), records.encode_pending(change))], self._deadline())
 
     def forget_pending(self, name: str) -> None:
-        """Say that the change is over, or leaves nothing."""
+        """Write that the change is over, or had no effect."""
         self._write([(records.pending_key(name), None)], self._deadline())
 
     def _without_pending(self, name: str) -> list[Change]:
-        """Return what forgets the connector's change under way, with the write that ends it."""
+        """Return the tombstone of the connector's pending change.
+
+        It is written with the record that ends the change.
+        """
         return [(records.pending_key(name), None)] if name in self._snapshot.pending else []
 
     def put_session_key(self, key: SessionKey) -> None:
@@ -171,7 +175,7 @@ class ConfigStore:
         self._lead([(records.restart_key(name), value)], self._deadline())
 
     def put_task_count_record(self, name: str, task_count: int) -> None:
-        """Remember how many producers the next fencing must shut out. Leader only."""
+        """Remember how many producers the next fencing must fence. Leader only."""
         value = records.encode_task_count(task_count)
         self._lead([(records.task_count_key(name), value)], self._deadline())
 
@@ -180,7 +184,7 @@ class ConfigStore:
         self._write([(records.logger_key(namespace), records.encode_logger_level(level))], self._deadline())
 
     def _lead(self, changes: Sequence[Change], deadline: _Deadline) -> None:
-        """Write what only the leader may. Raises as ``_write``; FencedError: nothing of it is there."""
+        """Write records that only the leader may write. Raises as ``_write``; FencedError: nothing was written."""
         if self._writer is None:
             self._write(changes, deadline)
             return
@@ -206,7 +210,7 @@ class ConfigStore:
         for record in batch:
             try:
                 events += self._apply(record)
-            except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
+            except Exception as error:  # noqa: BLE001 - an unexpected error must not end the reader of every worker
                 _log.error("config topic offset=%d ignored: %s", record.offset, error)
         self._snapshot = self._fold.snapshot()  # one assignment: readers see the old one or the new one
         if self._started and self._on_event is not None:
@@ -220,7 +224,8 @@ class ConfigStore:
         before, target = self._fold.seen_by_users(key), self._fold.target_state(key.name)
         events = self._fold.apply(record.offset, record.key, record.value)
         after, target = self._fold.seen_by_users(key), self._fold.target_state(key.name) or target
-        is_removal = key.kind is RecordKind.CONNECTOR and record.value is None  # compaction may have taken what was
+        # compaction may have removed the earlier value
+        is_removal = key.kind is RecordKind.CONNECTOR and record.value is None
         if before != after or is_removal:
             beside = target.value if target and key.kind is RecordKind.CONNECTOR else None
             self._on_change(
@@ -239,7 +244,7 @@ class ConfigStore:
 
 
 class _Deadline:
-    """What is left of a time limit; without a clock every phase gets all of it."""
+    """The remaining part of a time limit. Without a clock every phase gets all of it."""
 
     def __init__(self, clock: Clock | None, limit_ms: int) -> None:
         self._clock = clock

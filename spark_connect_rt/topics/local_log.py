@@ -1,7 +1,7 @@
 """A CompactedLog without Kafka, for a standalone worker: one process writes and reads it, in memory or in a file.
 
 Java ``MemoryConfigBackingStore``, ``MemoryStatusBackingStore``, ``FileOffsetBackingStore`` in one: the stores above
-stay the same. One thread writes and delivers, so that a slow disk holds up no one.
+stay the same. One thread writes and delivers, so that a slow disk blocks no caller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class LogFile(Protocol):
-    """What outlives the process. One thread."""
+    """The storage of the values after the process has ended. Used by one thread."""
 
     def load(self) -> Mapping[bytes, bytes]:
         """Return everything kept. Raises ConnectError."""
@@ -30,13 +30,13 @@ class LogFile(Protocol):
 
 
 class LocalCompactedLog:
-    """Port CompactedLog; ``keeper`` None: gone with the process."""
+    """Port CompactedLog; ``keeper`` None: its content ends with the process."""
 
     def __init__(self, name: str, keeper: LogFile | None = None, report: Report = report_nowhere) -> None:
         self._name = name
         self._report = report
         self._keeper = keeper
-        self._values: dict[bytes, bytes] = {}  # only what a keeper keeps
+        self._values: dict[bytes, bytes] = {}  # only records that are kept in the file
         self._changed = threading.Condition()
         self._queue: deque[tuple[Sequence[tuple[bytes, bytes | None]], OnAppended | None]] = deque()
         self._appended = self._done = 0  # appends so far, and how many of them are answered
@@ -46,7 +46,7 @@ class LocalCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See ``topics.compacted_log.CompactedLog.start``."""
+        """Deliver the kept records, then start the thread that writes. Raises ConnectError: they cannot be loaded."""
         self._on_records = on_records
         if self._keeper is not None:
             self._values = dict(self._keeper.load())
@@ -57,7 +57,7 @@ class LocalCompactedLog:
         self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See ``topics.compacted_log.CompactedLog.append``."""
+        """Queue records for the writing thread; returns at once. Raises ConnectError: the log is stopped."""
         with self._changed:
             if self._stopping:
                 raise ConnectError(f"{self._name}: the log is stopped")
@@ -66,7 +66,10 @@ class LocalCompactedLog:
             self._changed.notify_all()
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.flush``."""
+        """Wait until everything appended so far is written.
+
+        Raises TimedOutError, and RetriableError when a write has failed since the last call.
+        """
         with self._changed:
             wanted = self._appended
             if not self._changed.wait_for(lambda: self._done >= wanted, timeout_ms / 1000):
@@ -76,18 +79,18 @@ class LocalCompactedLog:
             raise RetriableError(f"{self._name}: not written: {failure}") from failure
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_to_end``."""
+        """Wait like ``flush``: this log has no other writer whose records it would have to read."""
         self.flush(timeout_ms)
 
     def read_back(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_back``."""
+        """Wait like ``flush``: written records are delivered without another read."""
         self.read_to_end(timeout_ms)
 
     def delete_leftovers(self, keys: Sequence[bytes]) -> None:
         """Do nothing: there is only one partition."""
 
     def stop(self) -> None:
-        """See ``topics.compacted_log.CompactedLog.stop``."""
+        """Write the queued records, then end the thread and wait for it."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()

@@ -1,7 +1,7 @@
 """The local snapshot of a compacted topic: values <-> bytes of a file. A cache of the topic, never the truth.
 
-Owns: what is kept (every live record raw, and a bookmark per partition). Whether it may be used is
-topics/log_snapshot.py.
+Owns: the content of the file (every live record raw, and a bookmark per partition). topics/log_snapshot.py decides
+whether it may be used.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class ReadPosition:
 
     @property
     def resume_at(self) -> int:
-        """Return where reading goes on: at the last record once more, which proves that the log is the same one."""
+        """Return where reading resumes: at the last record once more, which proves that the log is the same one."""
         return self.position if self.last_offset is None else self.last_offset
 
 
 @dataclass(frozen=True, slots=True)
 class LogSnapshot:
-    """What one topic held when it was written."""
+    """The content of one topic when the snapshot was written."""
 
     cluster_id: str
     topic: str
@@ -43,11 +43,11 @@ class LogSnapshot:
     written_ms: int  # since the epoch, by this machine's clock
     bookmarks: Mapping[int, ReadPosition]  # by partition, all of them
     records: tuple[RawRecord, ...]  # the last record of each live key
-    committed_only: bool = False  # read without what transactions had not committed
+    committed_only: bool = False  # read without uncommitted transactions
 
 
 def encode_snapshot(snapshot: LogSnapshot) -> bytes:
-    """Return the file's content."""
+    """Return the file's content with a checksum."""
     header = {
         "kind": KIND,
         "version": VERSION,
@@ -82,15 +82,15 @@ def decode_snapshot(data: bytes) -> LogSnapshot:
         raise DataError(f"the header is not a snapshot's: {error!r}") from error
 
 
-# May a local snapshot stand for the beginning of a topic? When in doubt, no: reading all of it is only slower.
+# Whether a local snapshot may replace the beginning of a topic. When in doubt, no: reading all of it is only slower.
 #
-# What facts cannot settle the log itself does: reading resumes AT the last record that the snapshot knows of each
-# partition, and a record with another checksum there means another history (``kafka.logs.log_load``).
+# The log settles cases that the facts leave open. Reading resumes AT the last record of each partition that the
+# snapshot contains. A record with another checksum there means another history (``kafka.logs.log_load``).
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What the broker says of a topic before it is read."""
+    """The broker's facts about a topic before it is read."""
 
     cluster_id: str
     topic: str

@@ -1,7 +1,7 @@
 """Which record of a key counts when the key is in several partitions of its topic.
 
-That happens when partitions were added to an internal topic, or another client wrote to it: then the order between the
-partitions is that of the records' times. Within a partition it is that of the log, whatever the times say. Pure.
+That happens when partitions were added to an internal topic, or another client wrote to it. Then the records' times
+decide the order between partitions. Within a partition the order is that of the log, whatever the times are. Pure.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ R = TypeVar("R", bound=Any)  # has partition, key, value and timestamp_ms
 
 
 def in_time_order(records: Iterable[R]) -> list[R]:
-    """Return records, each partition's given in the order of the log, so that the newest of each key comes last.
+    """Return records in an order in which the newest of each key comes last. Each partition's are given in log order.
 
-    Those of one partition stay as they are. Others are ordered by time; a record that is older than one of its key
-    before it in its partition counts as of that one's time.
+    Those of one partition keep their order. Others are ordered by time. A record that is older than an earlier one of
+    its key in its partition counts as having that one's time.
     """
     given = list(records)
     if len({record.partition for record in given}) < _SEVERAL:
@@ -31,7 +31,7 @@ def in_time_order(records: Iterable[R]) -> list[R]:
 
 
 class NewestOfKey:
-    """Tells of each record, as it is read, whether it is the newest of its key; keeps no values. Not thread-safe.
+    """Decides for each record, as it is read, whether it is the newest of its key. Keeps no values. Not thread-safe.
 
     The outcome is the same in whatever order the partitions are read. Any thread may call ``elsewhere``,
     ``is_newest_at`` and ``is_scattered``.

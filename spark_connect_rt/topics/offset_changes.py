@@ -1,4 +1,4 @@
-"""What a request to alter or reset offsets asks for, checked before anything is written (KIP-875).
+"""Requests to alter or reset offsets, checked before anything is written (KIP-875).
 
 Owns: one entry per partition, a sink's partitions and offsets, the types a source's may hold, the answer's words.
 Source: Java ``ConnectorOffsets.toMap``, ``SinkUtils.parseSinkConnectorOffsets``, ``OffsetUtils.validateFormat``.
@@ -34,7 +34,7 @@ def one_per_partition(pairs: Sequence[OffsetPair]) -> list[OffsetPair]:
 def check_source_offsets(pairs: Sequence[OffsetPair]) -> None:
     """Raise DataError unless every field is null, text, boolean, or a number that Java has a type for.
 
-    A partition that is to be forgotten may hold any number: whatever is stored can be removed.
+    A partition that is to be removed may hold any number: everything that is stored can be removed.
     """
     for partition, offset in pairs:
         for fields in (partition, offset):
@@ -106,7 +106,7 @@ def _text(value: Any) -> str:
 
 
 def answer_words(is_reset: bool, altered_outside: bool) -> str:
-    """Return the answer; ``altered_outside``: the connector says that nothing else is left to be done."""
+    """Return the answer; ``altered_outside``: the connector returned that nothing else needs to be done."""
     done = "reset" if is_reset else "altered"
     if altered_outside:
         return f"The offsets for this connector have been {done} successfully"
@@ -126,12 +126,12 @@ def caught_up(
     }
 
 
-# What an undo of offsets, or a way back in time, writes, and when it is not safe. Pure.
+# The offsets that an undo or a way back in time writes, and when it is not safe. Pure.
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """One partition: where it is, and where it is to go on; None: nowhere, it begins as if it were new."""
+    """One partition: its offset, and the offset to resume from. None: no offset, it begins as if it were new."""
 
     partition: OffsetMap | None
     from_: OffsetMap | None
@@ -142,12 +142,12 @@ Table = Mapping[Any, OffsetPair]
 
 
 def by_partition(pairs: Sequence[OffsetPair]) -> dict[Any, OffsetPair]:
-    """Return the pairs by what makes a partition the same."""
+    """Return the pairs by the canonical form of their partition."""
     return {canonical(partition): (partition, offset) for partition, offset in pairs}
 
 
 def offset_moves(now: Sequence[OffsetPair], then: Sequence[OffsetPair]) -> list[OffsetMove]:
-    """Return what takes every partition from where it is to where it was; a partition without one is forgotten."""
+    """Return the moves of every partition from its present to its earlier offset. None: the partition is forgotten."""
     present, wanted = by_partition(now), by_partition(then)
     moves = []
     for key in [*present, *(key for key in wanted if key not in present)]:
@@ -161,9 +161,10 @@ def offset_moves(now: Sequence[OffsetPair], then: Sequence[OffsetPair]) -> list[
 def undo_moves(
     now: Sequence[OffsetPair], before: Sequence[OffsetPair], after: Sequence[OffsetPair]
 ) -> tuple[list[OffsetMove], list[OffsetMove]]:
-    """Return what undoes a change from ``before`` to ``after``, and what moved since the change was made.
+    """Return the moves that undo a change from ``before`` to ``after``, and the moves since that change was made.
 
-    Only partitions that the change changed are touched. What moved: partition, where the change left it, where it is.
+    Only partitions that the change changed are included. A move since then: partition, offset of the change, offset
+    now.
     """
     present, old = by_partition(now), by_partition(before)
     moves, moved = [], []
@@ -178,7 +179,7 @@ def undo_moves(
 
 
 def pairs_of(moves: Sequence[OffsetMove]) -> list[OffsetPair]:
-    """Return what a request to alter offsets is given."""
+    """Return the offsets for a request to alter them."""
     return [(move.partition, move.to) for move in moves]
 
 
@@ -202,7 +203,7 @@ def _same(offset_map: OffsetMap | None, other: OffsetMap | None) -> bool:
     return offset_map is other if offset_map is None or other is None else canonical(offset_map) == canonical(other)
 
 
-# Changes of offsets that this worker carried out, for those who keep a record of them.
+# Changes of offsets that this worker carried out, for listeners that keep a record of them.
 
 
 log = logging.getLogger(__name__)
@@ -229,7 +230,7 @@ class OffsetNotes:
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether anyone listens: else nobody needs to know what was before."""
+        """Return whether a listener is set. Without it, callers need not read the offsets before a change."""
         return self._listener is not None
 
     def listen(self, listener: Callable[[OffsetsChanged], None]) -> None:

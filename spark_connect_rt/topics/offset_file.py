@@ -1,6 +1,6 @@
 """The offset file of a standalone worker (Java ``FileOffsetBackingStore``), which moves to a Java worker and back.
 
-Written beside and renamed, so that a crash leaves the old file or the new one; Java writes in place.
+Written to a temporary file and renamed, so that a crash leaves the old file or the new one. Java writes in place.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from spark_connect_rt.errors import DataError, StartupError
 
 # Java-serialised ``HashMap<byte[], byte[]>``: the offset file of standalone workers, byte for byte readable by both.
 #
-# Pure. Reads what the JDK writes for that one type, and writes what the JDK reads; any other object is refused. Source:
-# Java Object Serialization Specification, section 6; ``java.util.HashMap.writeObject``; ``FileOffsetBackingStore``.
+# Pure. Reads what the JDK writes for that one type, and writes what the JDK reads; any other object is rejected.
+# Source: Java Object Serialization Specification, section 6, ``java.util.HashMap.writeObject`` and
+# ``FileOffsetBackingStore``.
 
 
 Bytes = bytes | None
@@ -54,7 +55,7 @@ def encode_byte_map(entries: Iterable[tuple[Bytes, Bytes]]) -> bytes:
 
 
 def decode_byte_map(data: bytes) -> dict[Bytes, Bytes]:
-    """Return the map. Raises DataError: it is none, or the stream is damaged."""
+    """Return the map. Raises DataError: the stream is damaged or contains another object."""
     reader = _Reader(data)
     try:
         return reader.byte_map()
@@ -68,7 +69,7 @@ class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
-        self._handles: list[Bytes] = []  # what a handle stands for; None: a class or the map itself
+        self._handles: list[Bytes] = []  # the object of each handle; None: a class or the map itself
 
     def byte_map(self) -> dict[Bytes, Bytes]:
         for wanted in (_MAGIC, _OBJECT, _CLASS, _HASH_MAP, _HASH_MAP_FIELDS, _END, _NULL):

@@ -1,7 +1,7 @@
 """Keys and values of the offset topic: bytes <-> connector, partition, offset (``OffsetStorageWriter``).
 
-Owns: ``["connector",{partition}]`` keys, ``{offset}`` values, the types they may hold (``OffsetUtils``).
-Bytes matter: Java finds and compacts offsets by the exact bytes of the key, whose field order is a HashMap's.
+Owns: ``["connector",{partition}]`` keys, ``{offset}`` values, and their allowed types (``OffsetUtils``). Bytes matter:
+Java finds and compacts offsets by the exact bytes of the key, whose field order is a HashMap's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def decode_value(value: bytes | None) -> OffsetMap | None:
 def checked(fields: OffsetMap | None) -> dict[str, Any] | None:
     """Return the map as it reads back from the topic: HashMap order, bytes as base64 text.
 
-    Raises DataError for a key that is no string, or a value but null, text, number, boolean, bytes.
+    Raises DataError for a key that is not a string, or a value other than null, text, number, boolean, bytes.
     """
     if fields is None:
         return None
@@ -76,15 +76,15 @@ def checked_offset(fields: OffsetMap | None) -> dict[str, Any] | None:
 
 
 def is_java_long(number: int) -> bool:
-    """Tell whether a number fits into 64 bits."""
+    """Return whether a number fits into 64 bits."""
     return -(2**63) <= number < 2**63
 
 
 # Folds the offset topic into connector -> partition -> offset, remembering the key bytes of each.
 #
-# Owns: lookup by VALUE of the partition. Java finds offsets by the exact bytes of the key, so what is written again
-# must go under the bytes already there; two spellings of one partition are healed by the next write.
-# Holds no lock (its store does).
+# Owns: lookup by VALUE of the partition. Java finds offsets by the exact bytes of the key, so a later write must use
+# the bytes that are already in the topic. The next write repairs two spellings of one partition. Holds no lock (its
+# store does).
 
 
 PartitionKey = tuple[str, Hashable]
@@ -109,7 +109,7 @@ class OffsetFold:
         self._connectors: dict[str, dict[Hashable, _Entry]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> PartitionKey:
-        """Fold one record, return what it is about. Raises DataError for a record that is ignored."""
+        """Fold one record; return its connector and partition. Raises DataError for a record that is ignored."""
         connector, partition = decode_key(key)
         offset = decode_value(value)
         assert key is not None  # decode_key raised otherwise

@@ -1,8 +1,8 @@
 """The offset topic as a store: where every source partition is (Java ``OffsetStorageWriter`` and ``-Reader``).
 
-Owns coalescing: one append is in flight, and offsets that are put meanwhile go out together, the newest per partition.
-Where several came together the last time, the next ones wait for a moment, because tasks report together. Writes
-nothing when nothing changed, retries failed appends, and tells the putter when its offsets are durable.
+Owns coalescing: one append is in flight. Offsets that are put meanwhile are sent together, the newest per partition.
+After an append of several puts the next one waits for a moment, because tasks report together. Writes nothing when
+nothing changed, retries failed appends, and notifies the caller when its offsets are durable.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from spark_connect_rt.topics.offset_records import (
 )
 
 OnDone = Callable[[Exception | None], None]
-"""Called once: None when the offsets are durable, else why they are not (they are tried again all the same)."""
+"""Called once: None when the offsets are durable, else the failure (they are retried nevertheless)."""
 IsWanted = Callable[[], bool]
 
 READ_LIMIT_MS = 30_000
 RETRY_WAIT_MS = 500  # after a failed append
-GATHER_MS = 4  # for the others of a burst: else its first offset is an append of its own, for twice the CPU
+GATHER_MS = 4  # for the others of a burst: else its first offset is a separate append, for twice the CPU
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class _Put:
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    """Who is notified how an append ended: of the first one, or, as long as ``waits_on``, of the one that succeeds."""
+    """A caller that is notified of the result of the first append, or, while ``waits_on``, of the first success."""
 
     on_done: OnDone
     waits_on: IsWanted
@@ -55,7 +55,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Batch:
-    """Offsets that go out together, and who waits for them."""
+    """Offsets that are sent together, and the callers that wait for them."""
 
     puts: dict[PartitionKey, _Put] = field(default_factory=dict)
     waiting: list[_Waiter] = field(default_factory=list)
@@ -77,11 +77,11 @@ class OffsetStore:
         self._in_flight: _Batch | None = None
         # Offsets appended by this store and not read back yet: until then the fold is older than they are.
         self._unread: dict[PartitionKey, deque[OffsetMap | None]] = {}
-        self._uncertain: set[PartitionKey] = set()  # an append failed: what the topic holds is not known
+        self._uncertain: set[PartitionKey] = set()  # an append failed: the store does not know what the topic holds
         self._loaded = False
         self._retry: Timer | None = None
         self._bursts = False  # the last append was of several puts, or one of several in a row
-        self._follows = False  # the next append is of what was put during the last one
+        self._follows = False  # the next append holds the puts made during the last one
         self._gathering = False
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class OffsetStore:
         self._log.start(self._on_records)
 
     def stop(self) -> None:
-        """Close the log. Call ``flush`` first: what is still pending is given up."""
+        """Close the log. Call ``flush`` first: ``stop`` drops pending offsets."""
         with self._lock:
             if self._retry is not None:
                 self._retry.cancel()
@@ -136,10 +136,12 @@ class OffsetStore:
     ) -> None:
         """Commit (partition, offset) pairs; a None offset forgets the partition. Returns at once.
 
-        What failed is tried again, after a while or with the next put. ``is_wanted`` is asked each time they are about
-        to be sent: not for a task that is over, whose next owner may have committed more by then (I7). It takes no
-        lock. ``on_done`` is called after the first attempt; with ``until_durable`` only after the one that succeeds, a
-        failure that waiting does not resolve, or once they are wanted no more (I5).
+        Failed appends are retried, after a while or with the next put. ``is_wanted`` is called each time before they
+        are sent. It returns False for a task that is over, whose next owner may have committed more by then (I7). It
+        takes no lock.
+
+        ``on_done`` is called after the first attempt. With ``until_durable`` it is called only after a success, after a
+        failure that waiting does not resolve, or once they are not wanted any more (I5).
 
         Raises DataError, before anything is written, for a type that is not allowed.
         """
@@ -155,7 +157,7 @@ class OffsetStore:
                     changed = True
             waits = changed or any(self._is_unsent(key) for key in keys)
             if on_done is not None and waits:
-                # Also when only equal offsets are under way: they are not durable yet.
+                # Also when only equal offsets are in flight: they are not durable yet.
                 self._pending.waiting.append(_Waiter(on_done, is_wanted if until_durable else _never))
         if on_done is not None and not waits:
             on_done(None)
@@ -163,7 +165,7 @@ class OffsetStore:
             self._send()
 
     def _gathers(self) -> bool:
-        """Return whether what is pending leaves with what comes in a moment."""
+        """Return whether pending offsets should wait a moment and be sent together with the next ones."""
         with self._lock:
             if not self._bursts or self._in_flight is not None or not self._pending.puts:
                 return False
@@ -211,7 +213,7 @@ class OffsetStore:
             raise RetriableError(f"offsets cannot be written: {answers[0]}") from answers[0]
 
     def give_up(self) -> None:
-        """Try nothing again of what was put so far: it may be another worker's to write now (I7)."""
+        """Drop all offsets put so far: another worker may write them now (I7)."""
         with self._lock:
             self._pending.puts.clear()
             if self._in_flight is not None:
@@ -225,7 +227,7 @@ class OffsetStore:
         return key in self._pending.puts or in_flight
 
     def _changes(self, key: PartitionKey, offset: OffsetMap | None) -> bool:
-        """Return whether ``offset`` differs from what the topic holds once all that was put is there."""
+        """Return whether ``offset`` differs from the topic's content after all puts so far."""
         if key in self._pending.puts:
             return not same_offset(self._pending.puts[key].offset, offset)
         if key in self._uncertain:
@@ -234,7 +236,7 @@ class OffsetStore:
         return not same_offset(unread[-1] if unread else self._fold.offset(key), offset)
 
     def _send(self) -> None:
-        """Append what is pending unless an append is in flight; its end calls again."""
+        """Append the pending offsets unless an append is in flight, whose end calls this again."""
         with self._lock:
             if self._in_flight is not None or not (self._pending.puts or self._pending.waiting):
                 return
@@ -248,13 +250,14 @@ class OffsetStore:
             self._on_appended(batch, None)
             return
         if not self._may_write():
-            # I7: the coordinator may have given the work away; what it reported must not reach the topic any more.
+            # I7: the coordinator may have assigned the work elsewhere, so the reports must not reach the topic any
+            # more.
             self.give_up()
             self._on_appended(batch, FencedError("contact to the group is lost"))
             return
         try:
             self._log.append(records, lambda error: self._on_appended(batch, error))
-        except ConnectError as error:  # the log is stopped: the putter is notified as of any failed write
+        except ConnectError as error:  # the log is stopped: the caller is notified as of any failed write
             self._on_appended(batch, error)
 
     def _records(self, put: _Put) -> Sequence[tuple[bytes, bytes | None]]:
@@ -289,7 +292,7 @@ class OffsetStore:
         self._uncertain |= batch.puts.keys()
         for key in batch.puts:
             self._unread.pop(key, None)
-        self._pending.puts = {**batch.puts, **self._pending.puts}  # beneath what is newer, as Java
+        self._pending.puts = {**batch.puts, **self._pending.puts}  # never over newer offsets, as in Java
 
     def _try_again(self) -> None:
         with self._lock:
@@ -301,7 +304,7 @@ class OffsetStore:
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
-                except Exception as error:  # noqa: BLE001 - nor what no one foresaw may end the reader
+                except Exception as error:  # noqa: BLE001 - an unexpected error must not end the reader
                     _log.warning(
                         "offset topic partition=%d offset=%d ignored: %s",
                         record.partition,

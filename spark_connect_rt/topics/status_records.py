@@ -48,7 +48,7 @@ StatusKey = ConnectorStatusKey | TaskStatusKey | TopicStatusKey
 
 @dataclass(frozen=True, slots=True)
 class StatusFields:
-    """The JSON fields of a status record, in Java's order; ``notes`` are ours, behind them: Java passes over these."""
+    """The JSON fields of a status record, in Java's order; ``notes`` are ours and follow them: Java ignores these."""
 
     state: str
     trace: str | None
@@ -69,7 +69,7 @@ class TopicStatus:
 
 
 def encode_key(key: StatusKey) -> bytes:
-    """Return the record key."""
+    """Return the record key of a status as bytes."""
     match key:
         case ConnectorStatusKey(connector):
             return f"{_CONNECTOR}{connector}".encode()
@@ -80,7 +80,7 @@ def encode_key(key: StatusKey) -> bytes:
 
 
 def decode_key(key: bytes | None) -> StatusKey | None:
-    """Return what the key is about, None for an unknown kind. Raises DataError for a broken known one."""
+    """Return the meaning of a key, None for an unknown kind. Raises DataError for a broken known one."""
     text = (key or b"").decode("utf-8", errors="replace")
     if text.startswith(_CONNECTOR):
         return ConnectorStatusKey(text[len(_CONNECTOR) :])
@@ -170,7 +170,7 @@ def _narrowed(number: int) -> int:
     return (number + 2**31) % 2**32 - 2**31
 
 
-# What is: states of connectors and tasks, and the rule that keeps late writers out (``ConnectorStatus``).
+# States of connectors and tasks, and the rule that rejects late writers (``ConnectorStatus``).
 
 
 class State(Enum):
@@ -187,17 +187,17 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """One status of a connector or of a task: who says so, in which generation, with a trace if FAILED."""
+    """One status of a connector or task: the reporting worker, its generation, and a trace if FAILED."""
 
     state: State
     worker_id: str
     generation: int
     trace: str | None = None
     version: str | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart, progress -> what status shows of it
+    notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart, progress -> the note that the status shows
     at_ms: int = field(default=0, compare=False)  # when it was written, by its record; 0: unknown
 
 
 def may_replace(previous: ConnectorStatus | None, new: ConnectorStatus) -> bool:
-    """Return whether a safe put may write: not over what another worker wrote in a later generation."""
+    """Return whether a safe put may write: never over a status that another worker wrote in a later generation."""
     return previous is None or previous.worker_id == new.worker_id or previous.generation <= new.generation

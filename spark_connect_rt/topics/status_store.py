@@ -1,7 +1,7 @@
-"""The status topic as a store: what every connector and task reported last (Java ``KafkaStatusBackingStore``).
+"""The status topic as a store: the last report of every connector and task (Java ``KafkaStatusBackingStore``).
 
-Owns: safe puts, and sending again what Kafka refused for a while unless something newer was put since. Writes return
-at once and are seen by reads when they come back from the topic, on this worker as on any other.
+Owns: safe puts, and repeating writes that Kafka rejected temporarily unless a newer one was put since. Writes return at
+once. Reads see them when they come back from the topic, on this worker as on any other.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from spark_connect_rt.topics.status_records import (
     may_replace,
 )
 
-# Folds the status topic into what REST shows (Java ``KafkaStatusBackingStore``).
+# Folds the status topic into the states that REST shows (Java ``KafkaStatusBackingStore``).
 #
-# Owns: what a status record means. Holds no lock (its store does).
+# Owns: the meaning of a status record. Holds no lock (its store does).
 
 
 def to_fields(status: ConnectorStatus) -> StatusFields:
-    """Return what is written of a status."""
+    """Return the fields of a status record."""
     return StatusFields(
         status.state.value, status.trace, status.worker_id, status.generation, status.version, status.notes
     )
@@ -61,7 +61,7 @@ class StatusFold:
     def apply(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> None:
         """Fold one record, written at ``at_ms`` (ms since 1970; 0: unknown).
 
-        Raises DataError for a record that is ignored, saying why.
+        Raises DataError with the reason for a record that is ignored.
         """
         match records.decode_key(key):
             case ConnectorStatusKey(connector):
@@ -126,7 +126,7 @@ class StatusFold:
 
 
 def _is_late_goodbye(previous: ConnectorStatus | None, status: ConnectorStatus) -> bool:
-    """Return whether an UNASSIGNED comes after another worker's RUNNING of the same or a later generation."""
+    """Return whether an UNASSIGNED follows another worker's RUNNING of the same or a later generation."""
     return (
         status.state is State.UNASSIGNED
         and previous is not None
@@ -136,7 +136,7 @@ def _is_late_goodbye(previous: ConnectorStatus | None, status: ConnectorStatus) 
     )
 
 
-RETRY_BACKOFF_MS = 1_000  # before what Kafka refused is sent again
+RETRY_BACKOFF_MS = 1_000  # before writes that Kafka rejected are repeated
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class StatusStore:
         self._log.start(self._on_records)
 
     def stop(self) -> None:
-        """Flush what can be, close the log; what was read stays readable."""
+        """Flush as far as possible and close the log; statuses read so far stay readable."""
         with self._lock:
             self._stopped = True
             if self._timer is not None:
@@ -212,7 +212,7 @@ class StatusStore:
         self._send(ConnectorStatusKey(name), None)
 
     def remove_task(self, task: ConnectorTaskId) -> None:
-        """Forget a task's status."""
+        """Remove a task's status from the topic."""
         self._send(TaskStatusKey(task), None)
 
     def connector(self, name: str) -> ConnectorStatus | None:
@@ -236,7 +236,7 @@ class StatusStore:
             return self._fold.topics(connector)
 
     def connectors(self) -> set[str]:
-        """Return the names of all connectors with a status of their own or of a task."""
+        """Return the names of all connectors with a status, their own or that of a task."""
         with self._lock:
             return self._fold.known()
 
@@ -273,7 +273,7 @@ class StatusStore:
     def _on_appended(self, key: bytes, value: bytes | None, sequence: int, error: Exception | None) -> None:
         with self._lock:
             if self._newest.get(key) != sequence:
-                return  # superseded meanwhile: what came later is what counts
+                return  # superseded meanwhile: only the later write counts
             if isinstance(error, RetriableError) and not self._stopped:
                 self._retries[key] = (value, sequence)
                 self._schedule_retries()
@@ -300,7 +300,7 @@ class StatusStore:
             for record in batch:
                 try:
                     self._fold.apply(record.key, record.value, record.timestamp_ms)
-                except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
+                except Exception as error:  # noqa: BLE001 - an unexpected error must not end the reader of every worker
                     _log.error(
                         "status topic partition=%d offset=%d ignored: %s",
                         record.partition,

@@ -1,7 +1,7 @@
-"""What the records of the three internal topics say is wrong. Pure: records in, findings out.
+"""Checks the records of the three internal topics. Pure: records in, findings out.
 
-Owns: what counts as damage, and what is merely left over. The meaning of records is the folds' (``state``): whatever a
-worker would make of a topic is what is judged.
+Owns: which records count as damage, and which are merely left over. The folds (``state``) interpret the records: the
+check judges the state that a worker would see.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spark_connect_rt.topics.config_state import ClusterConfigState, ConfigFold
 from spark_connect_rt.topics.status_records import State, TaskStatusKey, TopicStatusKey
 from spark_connect_rt.topics.status_store import from_fields
 
-# What is wrong with an internal topic: findings, and those about the topic itself (settings, partitions, copies).
+# Findings about an internal topic, among them those about the topic itself (settings, partitions, copies).
 #
-# Owns: the words of a finding. What records say is ``topics.store_check``.
+# Owns: the text of a finding. ``topics.store_check`` judges the records.
 
 
 Change = tuple[bytes, bytes | None]
@@ -31,16 +31,16 @@ Change = tuple[bytes, bytes | None]
 
 
 class Severity(Enum):
-    """What a finding means to a worker that starts on these topics."""
+    """The meaning of a finding to a worker that starts on these topics."""
 
     DAMAGE = "damage"  # something the users configured or the tasks reached is lost, or will be
     WARNING = "warning"  # works today; read the explanation
-    LEFTOVER = "leftover"  # of no use any more, harmless
+    LEFTOVER = "leftover"  # not used any more, harmless
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFinding:
-    """One thing that is wrong, where, why, and what would repair it."""
+    """One problem: its place, its reason, and the repair."""
 
     code: str
     severity: Severity
@@ -64,7 +64,7 @@ class TopicShape:
 
 
 def topic_findings(shape: TopicShape) -> Iterator[StoreFinding]:
-    """Yield what is wrong with the topic whatever it holds."""
+    """Yield problems of the topic itself, independent of its records."""
     if not shape.replicas:
         explanation = "the topic does not exist: a worker creates it at its start"
         yield StoreFinding("no-topic", Severity.WARNING, shape.name, shape.kind, explanation)
@@ -111,13 +111,13 @@ class Stored:
 
 
 def live_records(records: Sequence[RawRecord]) -> list[RawRecord]:
-    """Return the last record of each key that is no tombstone, in the order given."""
+    """Return the last record of each key unless it is a tombstone, in the order given."""
     last = {(record[0], record[2]): record for record in records}
     return [record for record in records if record[3] is not None and last[record[0], record[2]] is record]
 
 
 def fold_configs(records: Sequence[RawRecord]) -> tuple[ClusterConfigState, dict[bytes | None, str]]:
-    """Return what a worker makes of the config topic, and of each key that it ignores last, why."""
+    """Return a worker's view of the config topic, and why it ignores the last record of a key."""
     fold, ignored = ConfigFold(), dict[bytes | None, str]()
     for _, offset, key, value, _ in records:
         ignored.pop(key, None)
@@ -129,7 +129,7 @@ def fold_configs(records: Sequence[RawRecord]) -> tuple[ClusterConfigState, dict
 
 
 def record_findings(stored: Stored) -> list[StoreFinding]:
-    """Return what the records of all topics say."""
+    """Return the findings from the records of all topics."""
     state, ignored = fold_configs(stored.configs)
     found = [*_config_findings(stored, state, ignored), *_offset_findings(stored, state)]
     return [*found, *_status_findings(stored, state)]
@@ -202,7 +202,7 @@ def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes 
 
 
 def _written_again(name: str, count: int, live: Mapping[bytes, bytes | None]) -> tuple[Change, ...]:
-    """Return the whole task set as it stands, behind everything else; empty when a part of it is not there."""
+    """Return the whole task set, to be written after everything else; empty when a part of it is missing."""
     keys = [*(_task_key(name, number) for number in range(count)), config_records.commit_key(name)]
     return tuple((key, live[key]) for key in keys) if all(key in live for key in keys) else ()
 

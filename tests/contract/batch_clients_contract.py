@@ -1,4 +1,7 @@
-"""What every BatchProducer and BatchConsumer promise. Inherited by tests/unit/testing and tests/integration/kafka."""
+"""The contract of every BatchProducer and BatchConsumer.
+
+Inherited by tests/unit/testing and tests/integration/kafka.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every CompactedLog promises. Inherited by tests/unit/testing and tests/integration/kafka."""
+"""The contract of every CompactedLog. Inherited by tests/unit/testing and tests/integration/kafka."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
 
 
 class Seen:
-    """Collects what a log delivers."""
+    """Collects the records that a log delivers."""
 
     def __init__(self) -> None:
         self.records: list[LogRecord] = []

@@ -1,4 +1,4 @@
-"""What every FencedWriter promises. Inherited by tests/unit/testing and tests/integration/kafka."""
+"""The contract of every FencedWriter. Inherited by tests/unit/testing and tests/integration/kafka."""
 
 from __future__ import annotations
 

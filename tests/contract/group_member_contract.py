@@ -1,4 +1,4 @@
-"""What every group member keeps, on memory (tests/unit) and on a real broker (tests/integration)."""
+"""The contract of every group member, in memory (tests/unit) and on a real broker (tests/integration)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REBALANCE_MS = 4_000
 
 
 class Herder:
-    """The part of a herder that answers a member: offers its metadata, deals work as the leader."""
+    """The part of a herder that answers a member: offers its metadata, assigns work as the leader."""
 
     def __init__(self, name: str, member: GroupMember, protocols: Sequence[str] = ("sessioned", "default")) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Herder:
 
 
 def until(condition: Callable[[], bool], herders: Sequence[Herder], limit_s: float = LIMIT_S) -> None:
-    """Tick the herders in turn until the condition holds; say what each saw when it never does."""
+    """Tick the herders in turn until the condition holds; report the events of each when it never does."""
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:
@@ -88,7 +88,7 @@ class GroupMemberContract:
         raise NotImplementedError
 
     def pass_time(self, ms: int) -> None:
-        """Let a virtual clock go on; a real one does by itself."""
+        """Advance a virtual clock; a real one advances by itself."""
 
     def herder(self, name: str, **options: Sequence[str]) -> Herder:
         made = Herder(name, self.new_member(name), **options)
@@ -206,7 +206,7 @@ class GroupMemberContract:
     def test_member_that_does_not_poll_loses_its_place_and_its_work(self) -> None:
         a, b = self.pair()
         old_id, asked = a.member.member_id(), len(b.seen)
-        for _ in range(REBALANCE_MS // 1_000):  # b's herder goes on, a's hangs
+        for _ in range(REBALANCE_MS // 1_000):  # b's herder continues, a's hangs
             self.pass_time(1_000)
             b.tick()
         until(lambda: b.saw(AssignmentRequired, since=asked) and b.is_settled(), [b])

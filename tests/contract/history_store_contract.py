@@ -1,4 +1,7 @@
-"""What the stores of the history promise over any log. Inherited by tests/unit/stores and tests/integration/kafka."""
+"""The contract of the stores of the history over any log.
+
+Inherited by tests/unit/stores and tests/integration/kafka.
+"""
 
 from __future__ import annotations
 

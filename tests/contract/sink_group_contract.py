@@ -1,4 +1,4 @@
-"""What every SinkGroup promises. Inherited by tests/unit/testing and tests/integration/kafka."""
+"""The contract of every SinkGroup. Inherited by tests/unit/testing and tests/integration/kafka."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL_MS = 20
 
 
 class Member:
-    """A member and what it was told."""
+    """A member and the calls of its listeners."""
 
     def __init__(self, group: SinkGroup) -> None:
         self.group = group
@@ -52,7 +52,7 @@ class SinkGroupContract:
         raise NotImplementedError
 
     def write(self, partition: TopicPartition, count: int) -> None:
-        """Append ``count`` records."""
+        """Append ``count`` records to the partition."""
         raise NotImplementedError
 
     def new_group(self, group: str) -> SinkGroup:
@@ -95,7 +95,7 @@ class SinkGroupContract:
         second = Member(self.new_group(name)).subscribe([topic])
         self.poll_until(lambda: len(second.held) == 4, second)
         second.group.close()
-        # ``close`` gave everything back, so look at what was told at the assignment
+        # ``close`` returned everything, so check the call at the assignment
         assert second.told[0] == ("assigned", sorted(self.all_of(topic)))
 
     def test_offsets_arrive_with_the_assignment(self, topic: str, name: str) -> None:

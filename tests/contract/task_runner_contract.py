@@ -1,4 +1,4 @@
-"""What every TaskRunner does. Inherited by tests/unit (threads) and tests/integration/spark (Spark).
+"""The contract of every TaskRunner. Inherited by tests/unit (threads) and tests/integration/spark (Spark).
 
 The harness plays the worker: it keeps the events and commits source offsets, as the real one does.
 """
@@ -42,13 +42,13 @@ HEADERS = "spark_connect_rt.records.converters.primitive_converters:SimpleHeader
 
 
 class Topics(Protocol):
-    """The topics behind a runner's clients."""
+    """The topics that a runner's clients use."""
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Write rows."""
+        """Write rows to their topics."""
 
     def values(self, topic: str) -> list[Any]:
-        """Return every value."""
+        """Return every value of the topic."""
 
     def read(self, partition: TopicPartition, offset: int, limit: int) -> list[dict[str, Any]]:
         """Return at most ``limit`` records from ``offset`` on."""
@@ -82,7 +82,7 @@ class Worker:
             self.lock.notify_all()
 
     def read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Answer the OffsetReader."""
+        """Return the offsets for a task's OffsetReader."""
         with self.lock:
             return [self.offsets.get((task.connector, partition["name"])) for partition in partitions]
 
@@ -123,13 +123,13 @@ class Worker:
         )
 
     def start(self, name: str, sample: str = "CountingSource", **config: str) -> TaskLaunch:
-        """Start a source task."""
+        """Start a source task and return its launch."""
         launch = self.launch(name, sample, **config)
         self.runner.do(Start(launch))
         return launch
 
     def start_sink(self, name: str, sample: str = "CollectingSink", **config: str) -> TaskLaunch:
-        """Start a sink task."""
+        """Start a sink task and return its launch."""
         launch = self.launch(name, sample, TaskKind.SINK, **config)
         self.runner.do(Start(launch))
         return launch
@@ -158,7 +158,7 @@ class Worker:
         self.until(lambda: set(range(count)) <= set(self.sent(name)))
 
     def notes(self, name: str) -> list[str]:
-        """Return what the sample task noted."""
+        """Return the lines that the sample task noted."""
         return notes(self.folder / name)
 
     def end(self, launch: TaskLaunch, timeout_ms: int = 5_000) -> TaskEnded:
@@ -305,14 +305,14 @@ class TaskRunnerContract:
         worker.end(launch)
 
     def test_error_of_a_commit_hook_is_logged_and_fails_nothing(self, worker: Worker) -> None:
-        """Java: AbstractWorkerSourceTask.commitTaskRecord and commitSourceTask."""
+        """As Java's AbstractWorkerSourceTask.commitTaskRecord and commitSourceTask."""
         launch = worker.start("a", "CommittedSource", count="6", per_poll="2", fail="commit")
         worker.until(lambda: "committed a-5 numbers-0@5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
         assert not worker.of(launch, TaskFailed)
         assert worker.end(launch).drained
 
     def test_a_task_hears_of_a_record_that_was_left_out_that_it_is_nowhere(self, worker: Worker) -> None:
-        """Java: commitRecord(record, null); dead letters of the same batch are nobody's."""
+        """As Java's commitRecord(record, null). Dead letters of the same batch belong to no record of the task."""
         launch = worker.start("a", "CommittedSource", count="12", fail="convert", tolerance="all", dlq="dead")
         worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 12)
         told = [line.split()[-1] for line in worker.notes("a") if line.startswith("committed")]
@@ -451,7 +451,7 @@ class TaskRunnerContract:
 
     @pytest.mark.parametrize("error", ["RetriableError", "ConnectError", "ValueError"])
     def test_failed_commit_rewinds_to_the_last_good_commit(self, worker: Worker, error: str) -> None:
-        """Java's WorkerSinkTask.commitOffsets: whatever preCommit throws, it logs, rewinds and goes on."""
+        """As Java's WorkerSinkTask.commitOffsets: after any error of preCommit it logs, rewinds and continues."""
         zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
         launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", error=error)
@@ -467,7 +467,7 @@ class TaskRunnerContract:
         assert worker.end(launch).drained
 
     def test_a_commit_that_fails_when_partitions_go_commits_nothing_and_fails_nobody(self, worker: Worker) -> None:
-        """Java: what closes is not rewound; its next owner reads it from the last commit."""
+        """As in Java, revoked partitions are not rewound: the next owner reads them from the last commit."""
         zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
         launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", for_ever="yes")

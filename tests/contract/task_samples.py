@@ -21,7 +21,7 @@ def note(folder: str, line: str) -> None:
 
 
 def notes(folder: Path) -> list[str]:
-    """Return the notes."""
+    """Return the lines that the samples have written."""
     path = folder / "notes"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -80,7 +80,7 @@ class CountingSource(SourceTask):
 
 
 class CommittedSource(CountingSource):
-    """Notes what the runtime says is durable."""
+    """Notes the records that the runtime reports as durable."""
 
     def commit(self) -> None:
         note(self.folder, f"commit {self.name}")
@@ -167,7 +167,7 @@ class CollectingSink(SinkTask):
 
 
 class SteeringSink(CollectingSink):
-    """Asks its context for what its configuration says, when it is given the record ``at``."""
+    """Calls its context as configured, when it gets the record ``at``."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         super().open(partitions)
@@ -226,9 +226,11 @@ class HoldingSink(CollectingSink):
 
 
 class ForgetfulSink(CollectingSink):
-    """Holds records until it is asked what is safe; with ``fail.at`` among them it loses them all and raises ``error``.
+    """Holds records until it is asked for safe offsets.
 
-    Once, or ``for.ever``. Notes what became safe.
+    With ``fail.at`` among them it loses them all and raises ``error``.
+
+    Once, or ``for.ever``. Notes the records that became safe.
     """
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -254,7 +256,7 @@ class ForgetfulSink(CollectingSink):
 
 
 class LastWordSink(CollectingSink):
-    """Holds every offset back until a call failed; then says all is safe. ``last``: the closing call that fails."""
+    """Holds every offset back until a call failed; then returns all as safe. ``last``: the closing call that fails."""
 
     failed = False
 

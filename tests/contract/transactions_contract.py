@@ -1,4 +1,4 @@
-"""What every TransactionalProducer promises. Inherited by tests/unit/testing and tests/integration/kafka."""
+"""The contract of every TransactionalProducer. Inherited by tests/unit/testing and tests/integration/kafka."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class TransactionsContract:
         ] == [(topic, 0), (topic, 0), None, (topic, 0)]
 
     def test_abort_between_commits_leaves_no_gap(self, topic: str) -> None:
-        """The broker counts: it refused the transaction behind an abort that had thrown queued records away itself."""
+        """The broker decides: it rejected the transaction although an abort had dropped the queued records itself."""
         producer = self.claimed(topic)
         for number in range(3):
             self.written(producer, topic, f"kept {number}")

@@ -1,4 +1,4 @@
-"""Whatever happens to a group, it ends complete, disjoint and balanced, and moves no more than it must."""
+"""After any events a group ends complete, disjoint and balanced, and moves no more than it must."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_any_history_ends_complete_disjoint_and_balanced(steps: list[tuple], max
     for step in steps:
         run(group, step)
     group.settle(limit=40)
-    group.settle(limit=40)  # what was deleted while nobody remembered it goes in the next round, as in Java
+    group.settle(limit=40)  # work that was deleted while no member remembered it goes in the next round, as in Java
     assert group.problems() == []
 
 

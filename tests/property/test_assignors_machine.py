@@ -1,6 +1,6 @@
 """A group that lives as hypothesis pleases: each round keeps every rule, and in the end all is even.
 
-What the checks are worth is shown at the end: with one line of the assignor wrong, they notice.
+The last test shows that the checks work: they notice one wrong line of the assignor.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LivingGroup(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "group"):
             self.group.settle(limit=60)
-            self.group.settle(limit=60)  # what was deleted while nobody remembered it goes in the next round
+            self.group.settle(limit=60)  # work that was deleted while no member remembered it goes in the next round
             assert self.group.problems() == []
 
 
@@ -147,7 +147,7 @@ def _change(group: SimulatedGroup, change: str, much: int) -> None:
 
 
 def problems_of_a_seeded_life(seed: int) -> list[str]:
-    """Return what the checks say of one life without hypothesis; the assertions of the group count too."""
+    """Return the complaints about one life without hypothesis; the assertions of the group count too."""
     chance = random.Random(seed)
     group = SimulatedGroup(chance.choice([0, 300_000]), c0=3, c1=8)
     group.join("w0", "w1")

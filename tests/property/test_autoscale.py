@@ -19,15 +19,15 @@ RESTART_S = 8  # in which nothing is taken
 
 @dataclass
 class Day:
-    """What became of a connector."""
+    """The course of a connector's simulated day."""
 
     changes: list[tuple[int, int, int]] = field(default_factory=list)  # second, from, to
-    tasks: list[int] = field(default_factory=list)  # at each look
+    tasks: list[int] = field(default_factory=list)  # at each check
     worst_wait_s: float = 0.0
 
 
 def lived(curve: Curve, bounds: TaskRange, seconds: int = DAY_S, tasks: int = 1) -> Day:
-    """Let a connector live through the curve; what a task bears is fixed."""
+    """Let a connector live through the curve. The capacity of a task is fixed."""
     day, memory, lag, busy_until, taken = Day(), ScaleMemory(), 0.0, 0, 0.0
     for second in range(seconds):
         lag += curve(second)

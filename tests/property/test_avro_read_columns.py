@@ -1,4 +1,4 @@
-"""Avro payloads read as a column are what they are one by one; what is damaged goes one by one."""
+"""Avro payloads read as a column equal those read one by one; damaged payloads are read one by one."""
 
 from __future__ import annotations
 

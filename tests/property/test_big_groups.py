@@ -1,4 +1,4 @@
-"""Groups whose record is small: whatever happens, no record is refused, and all work ends up held once, evenly."""
+"""Groups with a small record: after any events no record is rejected, and all work ends up held once, evenly."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def test_a_new_leader_revokes_what_was_deleted_while_there_was_none() -> None:
     group.settle()
     group.change_leader()
     group.configure({"a": 0, "b": 7})
-    assert group.settle().rounds == 3  # taken over; revoked; nothing left to do
+    assert group.settle().rounds == 3  # taken over, revoked, nothing left to do
     group.check()

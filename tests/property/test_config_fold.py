@@ -1,4 +1,4 @@
-"""Whatever compaction removed, the fold of what is left is the same snapshot (offset and hidden tasks aside)."""
+"""Any rest of a compacted config topic folds into the same snapshot, apart from the offset and hidden tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("a", "a-1")
 
 @dataclass(frozen=True)
 class Visible:
-    """What anybody can see of a snapshot."""
+    """The visible part of a snapshot."""
 
     connectors: dict[str, tuple[object, ...]]
     count_records: dict[str, int]
@@ -39,8 +39,8 @@ def visible(state: ClusterConfigState) -> Visible:
             [state.task_config(task) for task in tasks],
             state.applied_config(name),
             name in state.inconsistent,
-            # Java leaves a deleted connector pending until its next commit; what nothing was committed of
-            # since has no producers to fence.
+            # Java leaves a deleted connector pending until its next commit. A connector without a commit since then has
+            # no producers to fence.
             state.applied_config(name) is not None and name in state.pending_fencing,
         )
 
@@ -49,7 +49,7 @@ def visible(state: ClusterConfigState) -> Visible:
 
 def fold(history: list[Record]) -> ConfigFold:
     folded = ConfigFold()
-    for offset, key, value in history:  # an old tombstone may be what is left of a key: it says nothing
+    for offset, key, value in history:  # an old tombstone may be the rest of a key: it has no meaning
         folded.apply(offset, key, value)
     return folded
 
@@ -75,7 +75,7 @@ def delete(name: str) -> list[Change]:
 
 
 def beside(name: str, version: int) -> list[list[Change]]:
-    """What is written between all that and changes no connector: a key, a request, a level."""
+    """Return the records in between that change no connector: a key, a request, a level."""
     key = SessionKey(b"%d" % version, "HmacSHA256", version)
     return [
         [(records.session_key_key(), records.encode_session_key(key))],
@@ -86,7 +86,10 @@ def beside(name: str, version: int) -> list[list[Change]]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Record]:
-    """What leaders write: an update is followed by its tasks; a new connector may not have generated any yet."""
+    """Draw the writes of leaders.
+
+    An update is followed by its tasks. A new connector may not have generated any yet.
+    """
     changes: list[Change] = []
     there: set[str] = set()
     for version in range(draw(st.integers(0, 10))):
@@ -133,7 +136,7 @@ def test_compaction_does_not_change_the_snapshot(data: st.DataObject) -> None:
 
 @st.composite
 def unfinished_histories(draw: st.DrawFn) -> list[Record]:
-    """What is there when leaders die, users come back and appends fail: any record may be missing."""
+    """Draw a history in which leaders die, users come back and appends fail: any record may be missing."""
     changes = [(key, value) for _, key, value in draw(histories()) if draw(st.integers(0, 4))]
     return [(offset, key, value) for offset, (key, value) in enumerate(changes)]
 

@@ -1,4 +1,4 @@
-"""Converters: what is written is read back, columns equal rows, and bad bytes raise only our error."""
+"""Converters: written values are read back, columns equal rows, and bad bytes raise only our error."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_structs_are_written_as_their_trees_are(values: list[Any]) -> None:
     converter = JsonConverter()
     for value in values:
         struct = Struct(MIXED, value)
-        envelope = converter._envelope(MIXED)  # what stands before every payload
+        envelope = converter._envelope(MIXED)  # the bytes before every payload
         assert (
             converter.from_connect_data("t", MIXED, struct)
             == envelope + dump_json(to_tree(MIXED, struct, JsonSettings())) + b"}"

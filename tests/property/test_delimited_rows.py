@@ -1,4 +1,4 @@
-"""CSV rows: whatever the fields hold and wherever bytes are cut, the rows are those that were written."""
+"""CSV rows: for any fields and any division of the bytes, the rows are those that were written."""
 
 from __future__ import annotations
 

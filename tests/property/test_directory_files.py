@@ -1,4 +1,4 @@
-"""Files of a directory: whatever encoding, compression, line ends, delimiter and cut, the rows are those written."""
+"""Files of a directory: for any encoding, compression, line ends, delimiter and cut, the rows are those written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from spark_connect_rt.connectors.files.directory_source import DirectorySourceCo
 from tests.unit.connectors.task_context import Context, poll_all, values_of
 
 slow_machine = settings(deadline=None, max_examples=60)
-ENCODINGS = {  # the setting -> what writes it, letters it has beside ASCII
+ENCODINGS = {  # the setting -> its codec, letters in addition to ASCII
     "UTF-8": ("utf-8", "é漢😀"),
     "utf-8-sig": ("utf-8-sig", "é漢😀"),
     "ISO-8859-1": ("latin-1", "éß"),
@@ -53,7 +53,7 @@ class Stored:
 
 
 def read_with_restarts(folder: Path, runs_of: int, config: dict[str, str]) -> list[Any]:
-    """Return all rows; after each ``runs_of`` polls another task goes on from the stored offset."""
+    """Return all rows; after each ``runs_of`` polls another task resumes from the stored offset."""
     found: list[Any] = []
     stored, now_ms = Stored(), [0]
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""Columns that are put together of tables have the very bytes that their rows have one by one."""
+"""Columns assembled from tables have the very bytes that their rows have one by one."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Held = dict[str, set[ConnectorTaskId]]
 
 
 def dealt(workers: int, tasks: int) -> Held:
-    """Deal as the assignor does a configuration that grew connector by connector: hot ones may meet."""
+    """Assign a configuration that grew connector by connector as the assignor does: hot ones may meet."""
     held: Held = {f"w{n}": set() for n in range(workers)}
     for n in range(tasks):
         held[f"w{n % workers}"].add(ConnectorTaskId("c", n))

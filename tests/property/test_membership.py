@@ -1,4 +1,4 @@
-"""Whatever happens to the members of a group, no event is ever illegal and the group settles in the end."""
+"""For any events of a group's members, no event is ever illegal and the group settles in the end."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def seen(rows: pa.RecordBatch) -> Seen:
 
 
 def by_records(raw: bytes, position: int, aborted: list[tuple[int, int]] | None) -> tuple[Seen, int]:
-    """Return what is handed on record by record, and where reading goes on."""
+    """Return the rows record by record, and the offset from which reading resumes."""
     found: Seen = []
     for rows, at in fetched_rows(PLACE, position, raw, aborted):
         position = at
@@ -77,7 +77,7 @@ def by_records(raw: bytes, position: int, aborted: list[tuple[int, int]] | None)
 
 
 def by_batches(raw: bytes, position: int, aborted: list[tuple[int, int]] | None, rules: CopyRules) -> tuple[Seen, int]:
-    """Return what a reader of the target finds, with the source's offsets as offset syncs know them."""
+    """Return the records of the target, with the source's offsets from the offset syncs."""
     found: Seen = []
     sent: list[CopiedBatch] = []
     for piece in pieces_of(PLACE, position, memoryview(bytearray(raw)), aborted, rules):

@@ -1,7 +1,7 @@
 """An internal topic that others write to and that grows: readers agree, and the newest record of a key counts.
 
-One key, several partitions. Our log writes, another client writes anywhere, partitions are added, readers start again
-in any order of the partitions, from the topic or from a snapshot: what they hold is what was written last.
+One key, several partitions. Our log writes, another client writes anywhere, partitions are added, and readers start
+again. They read the partitions in any order, from the topic or from a snapshot, and always hold the last written value.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_every_order_of_reading_the_partitions_ends_in_the_same_values(
 
 
 class Topic:
-    """What a broker keeps of one key, and what a reader of ours makes of it."""
+    """A broker's records of one key, and the state of our reader."""
 
     def __init__(self, cache: LogCache) -> None:
         self.cache = cache
@@ -98,7 +98,7 @@ class Topic:
         load.save()
 
     def live(self) -> list[int]:
-        """Return the partitions whose last record of the key is no tombstone."""
+        """Return the partitions whose last record of the key is not a tombstone."""
         last = {record.partition: record.value for record in self.records}
         return [number for number, value in last.items() if value is not None]
 
@@ -130,7 +130,7 @@ def test_last_written_value_counts_after_every_start(steps: list[tuple[str, byte
             assert topic.value == topic.wanted, kind
         topic.start(0)
         assert topic.value == topic.wanted
-        for _ in range(2):  # the second one removes what was the newest before the first
+        for _ in range(2):  # the second one removes the newest record before the first
             topic.now_ms += 10
             for write in topic.places.writes([(KEY, b"9")]):
                 topic.write(write)

@@ -30,7 +30,7 @@ def stream_state(name: str, at: int) -> Any:
 
 
 class Run:
-    """What a program says, and what a transaction would commit of it."""
+    """The output of a program, and the part of it that a transaction would commit."""
 
     def __init__(self) -> None:
         self.intake = Intake(STREAMS, {}, "${stream}", RowSettings(structs=False), lambda *_: None)

@@ -38,7 +38,7 @@ rows_of_any_kind = st.lists(st.tuples(some_bytes, some_bytes, some_headers, some
 
 
 def columns(rows: list[Row], names: tuple[str, ...] = NAMES) -> pa.RecordBatch:
-    """Return rows in produce form, behind rows that are sliced away."""
+    """Return rows in produce form, after rows that are sliced away."""
     held = [(b"before", None, [("before", b"")], 5), *rows]
     values = {name: list(column) for name, column in zip(NAMES, zip(*held, strict=True), strict=True)}
     values["headers"] = [some and [{"key": key, "value": value} for key, value in some] for some in values["headers"]]
@@ -55,7 +55,7 @@ def built_by_the_library(rows: list[Row]) -> bytes:
 
 
 def read(batch: bytes) -> list[tuple[Any, ...]]:
-    """Return what aiokafka reads in one batch, its checksum checked."""
+    """Return the records that aiokafka reads in one batch, its checksum checked."""
     records = MemoryRecords(batch)
     decoded = records.next_batch()
     assert decoded is not None
@@ -140,7 +140,7 @@ def test_a_transaction_s_batch_is_the_library_s_too(rows: list[Row], producer: i
     expected = bytes(builder.build())
     assert records.content((producer, epoch, first)) == expected
     assert (records.size, records.count) == (len(expected), len(rows))
-    assert records.content() == built_by_the_library(rows)  # it can be had for another producer
+    assert records.content() == built_by_the_library(rows)  # it can be written for another producer as well
 
 
 def test_sequence_numbers_go_round() -> None:

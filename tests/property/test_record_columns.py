@@ -1,4 +1,4 @@
-"""Record batches by the column are what aiokafka's reader says they are record by record; damage is told."""
+"""Record batches by the column equal aiokafka's reading record by record; damage is reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD = st.tuples(st.integers(1, 70_000), st.integers(0, 2**41), SOME_BYTES, SO
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[int, bytes, list[tuple[int, int]] | None]:
-    """Draw what a broker may answer: gaps, codecs, transactions and their markers, a last batch that is cut off."""
+    """Draw answers of a broker: gaps, codecs, transactions and their markers, a truncated last batch."""
     at, batches = draw(st.integers(0, 2**40)), []
     first = at
     aborted: list[tuple[int, int]] = []
@@ -105,12 +105,12 @@ def test_columns_are_what_rows_are(answer: tuple[int, bytes, list[tuple[int, int
 @settings(deadline=None)
 @given(st.data())
 def test_lengths_that_lie_are_told_or_do_no_harm(data: st.DataObject) -> None:
-    """The checksum is right, as it is of what a producer made up."""
+    """The checksum is right, as it is in a producer's invalid records."""
     raw = bytearray(batch_of(0, [(1, 5, b"key", b"v" * 70, [("h", b"1")])] * 3, 0, 0))
     for _ in range(data.draw(st.integers(1, 3))):
         raw[data.draw(st.integers(57, len(raw) - 1))] = data.draw(st.integers(0, 255))
     with pytest.MonkeyPatch.context() as monkeypatch, contextlib.suppress(DataError):
-        rows, _ = read(monkeypatch, True, 0, sealed(raw), None)  # validates what it reads
+        rows, _ = read(monkeypatch, True, 0, sealed(raw), None)  # validates the bytes that it reads
         assert len(rows) <= 3
         assert all(part is None or part in raw for row in rows for part in (row["key"], row["value"]))
 

@@ -1,4 +1,4 @@
-"""Round trips of Connect's group bytes; whatever is cut off raises only our own error."""
+"""Round trips of Connect's group bytes; truncated bytes raise only our own error."""
 
 from __future__ import annotations
 

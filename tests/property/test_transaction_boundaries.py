@@ -1,4 +1,4 @@
-"""Whatever polls and requests come: pieces keep every record, in order, and end exactly where they must."""
+"""For any polls and requests: pieces keep every record, in order, and end exactly where they must."""
 
 from __future__ import annotations
 

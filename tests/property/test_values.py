@@ -1,4 +1,4 @@
-"""Values from text: any text has a value, what was written is read back, dates come back to the ms."""
+"""Values from text: any text has a value, written values are read back, dates come back to the ms."""
 
 from __future__ import annotations
 

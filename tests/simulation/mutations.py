@@ -1,4 +1,4 @@
-"""Guards taken out of the product, one at a time: what the simulation must notice, and as which invariant."""
+"""Guards removed from the product, one at a time, and the invariant whose violation the simulation must notice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Patch = pytest.MonkeyPatch
 
 @dataclass(frozen=True)
 class Mutation:
-    """One guard taken out."""
+    """One guard that is removed from the product."""
 
     what: str
     invariant: str
@@ -108,7 +108,8 @@ def failed_offsets_outlive_their_task(patch: Patch) -> None:
 
 def unsent_offsets_outlive_the_contact(patch: Patch) -> None:
     patch.setattr(OffsetStore, "give_up", lambda store: None)
-    failed_offsets_outlive_their_task(patch)  # it would cover for it: who lost the contact has no task any more
+    # it would hide the missing guard: after a lost contact no worker has the task any more
+    failed_offsets_outlive_their_task(patch)
 
 
 def a_run_ends_before_its_offsets_are_durable(patch: Patch) -> None:
@@ -145,7 +146,8 @@ def a_half_done_stop_is_left(patch: Patch) -> None:
 
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
     patch.setattr(Membership, "_on_contact_lost", lambda self, event: "")
-    executors_live_on_without_contact(patch)  # E5 would cover for it: nobody pings until the work was fenced
+    # E5 would hide the missing guard: without a lease no ping is sent until the work was fenced
+    executors_live_on_without_contact(patch)
 
 
 def batches_are_reported_before_they_are_acknowledged(patch: Patch) -> None:

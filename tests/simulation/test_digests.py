@@ -1,4 +1,4 @@
-"""Schedules in which members say what they hold by digests alone, and leaders ask one member at a time for its list."""
+"""Schedules in which members report work by digests alone, and leaders ask one member at a time for its list."""
 
 from __future__ import annotations
 

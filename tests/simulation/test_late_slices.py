@@ -1,4 +1,4 @@
-"""A slice that comes up while its driver is frozen: its tasks run elsewhere by the time the driver goes on (E5)."""
+"""A slice that starts while its driver is frozen: its tasks run elsewhere by the time the driver continues (E5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that end under their tasks, in virtual time: who is to blame fails alone, and a shortage fails no one."""
+"""Processes that end under their tasks, in virtual time: only the guilty task fails, and a shortage fails no task."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_task_that_ends_its_process_again_and_again_fails_alone(stories: list[
     trace = story.trace(KILLER)
     assert "task killer-0 ends its process" in trace
     assert "the reader process died" in trace
-    assert all(f"{name}-0" in trace for name in QUIET)  # who was there with it
+    assert all(f"{name}-0" in trace for name in QUIET)  # the tasks that were in the same process
     assert [story.state(name) for name in QUIET] == ["RUNNING"] * len(QUIET)
     story.cluster.until(lambda: len(set(story.living().values())) == 1, TEN_MINUTES_MS)  # these share again
     assert set(story.living()) == set(QUIET)

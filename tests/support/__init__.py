@@ -1,1 +1,1 @@
-"""What tests and benchmarks start and look at: workers, Java's, PostgreSQL, a registry; not for users' own tests."""
+"""Helpers of tests and benchmarks: workers, Java's workers, PostgreSQL, a registry. Not for users' own tests."""

@@ -1,4 +1,4 @@
-"""An ASGI application behind a client that waits: no socket between, each request in a loop of its own."""
+"""An ASGI application behind a blocking client: no socket in between, and a separate event loop for each request."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import httpx
 
 
 class AppTransport(httpx.BaseTransport):
-    """``Client(connection, AppTransport(app))``. Answers are handed on when they have ended: no streams."""
+    """``Client(connection, AppTransport(app))``. Answers are returned when they are complete: no streams."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx."""
+        """Serve a request by the application in a new event loop, and return its answer (``httpx.BaseTransport``)."""
 
         async def send() -> tuple[int, httpx.Headers, bytes]:
             transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)

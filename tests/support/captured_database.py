@@ -53,7 +53,7 @@ class CapturedDatabase:
         self.run(_TABLES)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
-        """Run one statement in a transaction of its own; return its rows."""
+        """Run one statement in a separate transaction; return its rows."""
         if self._connection is None:
             self._connection = psycopg.connect(
                 host="127.0.0.1", port=self.server.port, user="postgres", dbname=self.name, autocommit=True
@@ -62,12 +62,12 @@ class CapturedDatabase:
         return cursor.fetchall() if cursor.description else []
 
     def fill(self, rows: int) -> None:
-        """Insert items 1 to ``rows``: what a snapshot reads."""
+        """Insert items 1 to ``rows``, which a snapshot reads."""
         self.run(_FILL, (1, rows))
         self.run("INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 100) i")
 
     def slot(self, side: str) -> str:
-        """Return the name of a source's slot: they are the server's, whose other databases have some, too."""
+        """Return the name of a source's slot. Slots belong to the server, whose other databases have some, too."""
         return f"{self.name}_{side}"
 
     def make_slots(self, sides: Sequence[str]) -> None:
@@ -95,13 +95,13 @@ class CapturedDatabase:
         self.run("INSERT INTO signals VALUES ('ask-1', 'execute-snapshot', %s)", (data,))
 
     def mark(self) -> bytes:
-        """Insert a row behind everything else; return the key of its record."""
+        """Insert a row after all changes so far; return the key of its record."""
         self._marks += 1
         self.run("INSERT INTO items (id, name) VALUES (%s, 'mark')", (90_000_000 + self._marks,))
         return b'{"id":%d}' % (90_000_000 + self._marks)
 
     def crash(self) -> None:
-        """SIGKILL the server; whoever starts it again may ``run`` at once."""
+        """SIGKILL the server. After its next start ``run`` works at once."""
         self.close()
         self.server.crash()
 
@@ -136,7 +136,7 @@ def _change(number: int) -> str:
 def postgres_source(database: CapturedDatabase, side: str, **more: str) -> dict[str, str]:
     """Return the configuration of a Debezium source; its topics are routed to ``side.db...`` by Kafka's RegexRouter.
 
-    The two sides of a comparison have one prefix, so that their records say the same, and a slot and topics each.
+    The two sides of a comparison have one prefix, so that their records are equal, and separate slots and topics.
     """
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",

@@ -1,6 +1,6 @@
-"""Changes of a captured database that go on while something is killed; a crash of the server is lived through.
+"""Changes of a captured database that continue while a process is killed, or while the server itself restarts.
 
-Owns: the thread that changes, when it may, and how it goes on behind a crash: no change is lost, none is made twice.
+Owns: the thread that makes the changes, its pauses, and how it resumes after a crash: no change is lost or made twice.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One shell command, its continuation lines joined, and the output that the page shows behind it."""
+    """One shell command, its continuation lines joined, and the output that the page shows after it."""
 
     line: str
     output: str = ""
@@ -42,7 +42,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def commands_in(block: Block) -> list[Command]:
-    """Return the commands of a shell block: behind ``$ `` prompts with their output, or one on every line."""
+    """Return the commands of a shell block: after ``$ `` prompts with their output, or one on every line."""
     lines = block.text.split("\n")
     if not any(line.startswith("$ ") for line in lines):
         return [Command(line) for line in _joined(lines)]

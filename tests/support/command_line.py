@@ -23,7 +23,7 @@ NAME = "cli-lines"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -59,7 +59,7 @@ def commands_at(url: str, folder: Path) -> Callable[..., Ended]:
 
 
 def lead_through_its_life(connectrt: Callable[..., Ended], folder: Path, *, java: bool) -> None:
-    """Lead a file source through its life: what Kafka Connect's own API has, any worker serves."""
+    """Lead a file source through its life by commands that use Kafka Connect's own API: any worker can serve them."""
 
     def done(*words: str) -> Ended:
         ended = connectrt(*words)

@@ -1,7 +1,7 @@
-"""A large group of our own workers without broker or threads: members' bytes to the leader and back, round by round.
+"""A large group that has only our workers, without broker or threads: members' bytes to the leader and back.
 
 The members do what ``runtime.herder.steps.membership`` does with those bytes; the leader is ``assign_work``. The record
-that a broker would keep is counted as Kafka writes it (``GroupMetadataValue`` 3), and refused above the limit.
+that a broker would keep is counted as Kafka writes it (``GroupMetadataValue`` 3), and rejected above the limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SESSIONED = ConnectProtocol.SESSIONED
 
 @dataclass
 class Worker:
-    """One member."""
+    """One member of the group, with the work that it holds."""
 
     url: str
     held: ConnectorsAndTasks | None = None
@@ -37,7 +37,7 @@ class Worker:
 
 @dataclass
 class Figures:
-    """What one event cost; bytes are the largest of any round."""
+    """The cost of one event; bytes are the largest of any round."""
 
     rounds: int = 0
     leader_s: float = 0.0  # of the slowest round

@@ -30,7 +30,7 @@ def _tls() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """What one request was answered."""
+    """The answer to one request."""
 
     status: int
     headers: Mapping[str, str]
@@ -118,7 +118,7 @@ class ConnectRest:
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the worker."""
         self._client.close()
 
     def __enter__(self) -> Self:

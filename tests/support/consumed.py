@@ -1,4 +1,7 @@
-"""What a consumer has by now. ``Consumer.consume`` itself waits until it has all it was asked for, or all the time."""
+"""Reads the records that are available now.
+
+``Consumer.consume`` itself waits for the whole number or the whole time.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from spark_connect_rt.testing.worker_settings import worker_settings
 
 
 def settings_of(given: Mapping[str, object], client_id: str = "") -> MemberSettings:
-    """Return what a member is made with."""
+    """Return the arguments for a new member."""
     texts = {name: str(value) for name, value in given.items()}
     worker = worker_settings({**texts, "client.id": client_id or texts.get("client.id", "")})
     return member_settings(worker.group, worker.connection, shared_client_properties(worker))

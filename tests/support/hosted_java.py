@@ -21,7 +21,7 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
 class HostedJava:
-    """A JVM, and what it said of each number; heartbeats apart."""
+    """A JVM, and its messages for each number, without heartbeats."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class HostedJava:
         self.process.send(ToJava.ROOM, number, 1)
 
     def sink(self, number: int, misbehave: str = "", **config: str) -> None:
-        """Start a sink task."""
+        """Start a sink task in the Java host."""
         self._start(number, SINK, SINK_TASK, misbehave, sink=True, topics="t", **config)
 
     def _start(self, number: int, connector: str, task: str, misbehave: str, *, sink: bool, **config: str) -> None:
@@ -109,7 +109,7 @@ class HostedJava:
         return self.next(number, FromJava.DONE).head
 
     def put(self, number: int, batch: Any) -> Any:
-        """Put a batch."""
+        """Put a batch of consumed records, and return the host's answer."""
         return self.call(number, ToJava.PUT, *consumed(batch))
 
     def failure(self, number: int) -> Any:

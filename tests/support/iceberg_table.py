@@ -1,4 +1,4 @@
-"""An Iceberg table of a Hadoop catalog on the local disk: the sink's configuration, and what is committed.
+"""An Iceberg table of a Hadoop catalog on the local disk: the sink's configuration, and the committed rows.
 
 Owns: reading the table by its own metadata (version hint, manifest list, manifests), so that files which no commit
 names do not count.
@@ -34,7 +34,7 @@ class IcebergTable:
         return {
             "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
             "topics": topic,
-            "tasks.max": "2",  # with one there is nobody to elect
+            "tasks.max": "2",  # with one task there is no election
             "connectrt.isolation": "process",  # Java Connect passes over it
             "iceberg.tables": f"default.{self.name}",
             "iceberg.tables.auto-create-enabled": "true",

@@ -1,4 +1,4 @@
-"""Java Connect and ours on one broker with one ``plugin.path``: the same connector in both, and what is killed of ours.
+"""Java Connect and ours on one broker with one ``plugin.path``: the same connector in both, and kills of ours.
 
 Owns: both workers of a comparison, waiting for their topics, finding the processes of a hosted task.
 """
@@ -28,12 +28,15 @@ def whole() -> bool:
     return os.environ.get(WHOLE) == "whole"
 
 
-# Of waits for a condition: two workers start at once, and the long form runs beside whatever else the machine does.
+# Of waits for a condition: two workers start at once, and other programs may run at the same time as the long form.
 START_S, LIMIT_S = (900.0, 900.0) if whole() else (300.0, 120.0)
 
 
 class JavaBesideOurs:
-    """``with JavaBesideOurs(folder, servers, plugin_path, "word") as both: both.create(...)``."""
+    """Runs a Java worker and one of ours with the same connectors, each in a separate group.
+
+    ``with JavaBesideOurs(folder, servers, plugin_path, "word") as both: both.create(...)``.
+    """
 
     def __init__(self, folder: Path, servers: str, plugin_path: Path, word: str, **more: str) -> None:
         """``more``: settings of both workers, underscores for dots."""
@@ -82,7 +85,7 @@ class JavaBesideOurs:
     def assert_equal(self, suffix: str, form: Callable[[Content], Content] = normalised) -> int:
         """Compare both topics by key: records, headers, order. Returns how many records ours holds.
 
-        ``form``: what is compared of a record, without what belongs to the run.
+        ``form``: returns the compared parts of a record, without those that differ from run to run.
         """
         java, ours = (Digests(self.reader.each(f"{side}.{suffix}"), form) for side in SIDES)
         if java.of_keys != ours.of_keys:
@@ -118,7 +121,10 @@ class JavaBesideOurs:
         self.__enter__()
 
     def hosts(self, jar: str = "") -> list[psutil.Process]:
-        """Return the JVMs that host tasks of ours (not the one beside the driver); ``jar``: that hold such a jar."""
+        """Return the JVMs that host our tasks (not the driver's JVM).
+
+        ``jar``: only those that have loaded such a jar.
+        """
         return [process for process in self.ours.processes() if _hosts(process, jar, self.ours.pid)]
 
     def kill_host(self, jar: str) -> int:

@@ -36,7 +36,10 @@ MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
 
 
 class JavaConnect(WorkerProcess):
-    """``with JavaConnect(path, kafka.bootstrap_servers, "java-group") as java: java.rest.create(...)``."""
+    """Runs Apache Kafka's Connect worker in distributed mode as a process.
+
+    ``with JavaConnect(path, kafka.bootstrap_servers, "java-group") as java: java.rest.create(...)``.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,10 @@ class JavaConnect(WorkerProcess):
         jars: Sequence[Path] | None = None,
         archived: bool = True,
     ) -> None:
-        """``archived``: starts by an archive of its classes, at half the CPU; not where it is measured: nobody does."""
+        """``archived``: starts with an archive of its classes, at half the CPU.
+
+        False for measurements: users have no archive.
+        """
         super().__init__(directory, bootstrap_servers, group_id, properties=properties, rest_port=rest_port)
         self._heap_mb = heap_mb
         self._java = java

@@ -1,6 +1,6 @@
-"""Plug-in folders of real Java connectors, from Maven Central, without what Connect itself provides.
+"""Plug-in folders of real Java connectors, from Maven Central, without the jars that Connect itself provides.
 
-Owns: the connectors the tests use, their versions, and what is left out of their folders.
+Owns: the connectors the tests use, their versions, and the jars left out of their folders.
 """
 
 from __future__ import annotations

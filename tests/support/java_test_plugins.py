@@ -1,9 +1,11 @@
 """The jar of Java test plug-ins: compiled once from ``java_plugins``, kept in the cache under a hash of its sources.
 
-What is in it: ``MisbehavingSource`` and ``MisbehavingSink`` (whose setting ``misbehave`` says which call does what
-wrong), ``ObedientSource`` and ``ObedientSink`` (whose tasks do what a script or their records say), the transformation
-``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``; and, named by no service file,
-``Unruly`` sources, which misbehave before they have a configuration.
+It contains:
+
+- ``MisbehavingSource`` and ``MisbehavingSink``, whose setting ``misbehave`` selects the call that fails and how
+- ``ObedientSource`` and ``ObedientSink``, whose tasks do what a script or their records say
+- the transformation ``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``
+- ``Unruly`` sources, which no service file names, and which misbehave before they have a configuration
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def part_of_jar(folder: Path, service: str, java_class: str, *, left_out: str = 
 
 
 def other_version(folder: Path, version: str) -> None:
-    """Make a plug-in of the whole jar, whose ``MisbehavingSource`` says another version (three letters, as "1.0")."""
+    """Make a plug-in of the whole jar, whose ``MisbehavingSource`` has another version (three letters, as "1.0")."""
     (whole,) = java_plugin_path().rglob("*.jar")
     folder.mkdir(parents=True)
     with zipfile.ZipFile(whole) as held, zipfile.ZipFile(folder / "other.jar", "w") as made:

@@ -1,6 +1,6 @@
-"""Kills that are shown to be in mid-flow: the source had sent some of what was changed, and had not sent all of it.
+"""Kills in mid-flow: at the kill the source had sent some of the changes, and not all of them.
 
-Owns: whom to kill of a Debezium source of ours, when, and what brings it back.
+Owns: which process of a Debezium source of ours to kill, when, and how it restarts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tests.support.captured_database import CapturedDatabase, records_of
 from tests.support.changes_meanwhile import ChangesMeanwhile
 from tests.support.java_beside_ours import LIMIT_S, START_S, JavaBesideOurs
 
-DEBEZIUM = "debezium-connector-postgres"  # the jar that tells its JVM from others
+DEBEZIUM = "debezium-connector-postgres"  # the jar that distinguishes its JVM from others
 TRIES = 3
 VICTIMS = ("host", "slot", "worker", "database")
 
 
 @dataclass
 class _Flow:
-    """What is in our topic of what was changed since the story began."""
+    """The records in our topic for the changes since the start."""
 
     both: JavaBesideOurs
     database: CapturedDatabase
@@ -58,9 +58,9 @@ def kill_in_mid_flow(
 ) -> None:
     """Make ``count`` changes, and SIGKILL one of VICTIMS among them; returns when all are made.
 
-    Fails unless the source had sent some of them, and unless records of changes that were committed before the kill
-    were missing in ``ours.suffix`` behind it (of PostgreSQL: when it began). Where they arrived just before, all of it
-    is done again.
+    Fails unless the source had sent some of them. Also fails unless, after the kill, ``ours.suffix`` lacked records of
+    changes that were committed before (of PostgreSQL: when the kill began). If they arrived just before the kill, all
+    of it is repeated.
     """
     assert any(_had_work(victim, both, database, suffix, count, limit_s) for _ in range(TRIES)), (
         f"{victim} had nothing to do when it was killed, {TRIES} times"
@@ -79,7 +79,7 @@ def _had_work(
         with changes.held():
             made, arrived = flow.made(), flow.arrived()
             kill()
-            if victim == "database":  # what it had sent arrives while its processes are killed, one by one
+            if victim == "database":  # records that it had sent arrive while its processes are killed, one by one
                 database.server.start()
             else:
                 arrived = flow.arrived()
@@ -87,12 +87,12 @@ def _had_work(
             both.ours.start(START_S)
     print(f"{victim}: {arrived} of {made} records had arrived, {records_of(count)} were to come")
     if arrived >= made:
-        both.await_key(suffix, database.mark(), limit_s)  # what comes again would count as the next round's
+        both.await_key(suffix, database.mark(), limit_s)  # repeated records would count as the next round's
     return arrived < made
 
 
 def _killer(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> Callable[[], None]:
-    """Return what kills: the processes are looked for beforehand, which takes longer than some records do."""
+    """Return the function that kills. It finds the processes in advance, which takes longer than some records do."""
     match victim:
         case "host":
             return partial(os.kill, both.host(DEBEZIUM).pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Many workers of one group in one process, on a real broker: membership, bytes, assignor are real, nothing runs.
 
 Each worker is a ``KafkaGroupMember`` with its own connections and heartbeats. One thread polls them all and does what
-the herder does with the group's events; what a worker holds is remembered, not started.
+the herder does with the group's events. It remembers the work of each worker and does not start it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SESSIONED = ConnectProtocol.SESSIONED
 
 
 class LiveWorker:
-    """One member and what it holds."""
+    """One member and the work it holds."""
 
     def __init__(self, settings: Mapping[str, str], number: int, snapshot: ClusterConfigState) -> None:
         self.url = f"http://10.9.{number >> 8}.{number & 255}:8083/"
@@ -47,7 +47,7 @@ class LiveWorker:
         self.member.start()
 
     def tick(self) -> None:
-        """Do what the group asks for."""
+        """Do the work that the group requests."""
         for event in self.member.poll(0):
             if isinstance(event, JoinRequired):
                 metadata = WorkerMetadata(self.url, self.snapshot.offset, allocation_of(self.held, self.last))
@@ -106,7 +106,7 @@ class LiveGroup:
         self._made = 0
 
     def join(self, count: int) -> None:
-        """Let new workers join."""
+        """Let ``count`` new workers join the group."""
         for _ in range(count):
             self._made += 1
             self.workers.append(LiveWorker(self._settings, self._made, self.snapshot))
@@ -137,6 +137,6 @@ class LiveGroup:
             time.sleep(0.01)
 
     def close(self) -> None:
-        """End every member."""
+        """Stop every member of the group."""
         for worker in self.workers:
             worker.member.stop()

@@ -74,7 +74,7 @@ class MariaDbServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def run(self, statements: str, database: str = "") -> str:
-        """Run SQL by MariaDB's own client; return what it prints."""
+        """Run SQL by MariaDB's own client; return its output."""
         words = ["--no-defaults", "-u", "root", f"--socket={self._folder / 'socket'}", "-N", "-e", statements]
         return self._call([str(self._programs / "bin/mariadb"), *words, *([database] if database else [])])
 

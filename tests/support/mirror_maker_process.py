@@ -39,7 +39,10 @@ class _MirrorMaker(WorkerProcess):
 
 
 class JavaMirrorMaker(_MirrorMaker):
-    """``with JavaMirrorMaker(path, {"clusters": "A,B", ...}): ...``: the oracle."""
+    """Runs Apache Kafka's MirrorMaker 2 as a process: the oracle.
+
+    ``with JavaMirrorMaker(path, {"clusters": "A,B", ...}): ...``.
+    """
 
     def __init__(self, directory: Path, properties: Mapping[str, str], targets: Sequence[str] = ()) -> None:
         super().__init__(directory, properties, targets)
@@ -60,8 +63,11 @@ class JavaMirrorMaker(_MirrorMaker):
 
 
 class SparkMirrorMaker(_MirrorMaker, SparkWorkerProcess):
-    """``with SparkMirrorMaker(path, {"clusters": "A,B", ...}): ...``: ours."""
+    """Runs our MirrorMaker as a process.
+
+    ``with SparkMirrorMaker(path, {"clusters": "A,B", ...}): ...``.
+    """
 
     def command(self, properties_file: Path) -> list[str]:
-        """Return ``python -m spark_connect_rt mirror run FILE``."""
+        """Return the command line of ``python -m spark_connect_rt mirror run FILE``."""
         return [sys.executable, "-m", "spark_connect_rt", "mirror", "run", *self._words(properties_file)]

@@ -1,6 +1,6 @@
 """Numbered lines on their way: written to growing files, found again in topics and in a sink's file.
 
-Ground truth only: what is in the topics, in the internal topics and on the disk; nothing a worker says of itself.
+Ground truth only: the content of the topics, of the internal topics and of the disk; never a worker's own reports.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Feeder:
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that writes lines."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class Feeder:
 
 @dataclass
 class Arrivals:
-    """What one topic of one partition holds: line numbers in its order, and when the broker appended them."""
+    """The content of a topic with one partition: line numbers in order, and when the broker appended them."""
 
     numbers: list[int] = field(default_factory=list)
     appended_ms: list[int] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Topics:
                 time.sleep(0.1)
                 if self._watch.is_lost(self._consumer, begun_s):
                     self._replace_consumer()
-                renew_metadata(self._consumer, [name], 5)  # it may believe in a dead leader for ever
+                renew_metadata(self._consumer, [name], 5)  # otherwise it may wait for a dead leader forever
 
     def _replace_consumer(self) -> None:
         """Read on with a new consumer: this one has lost all its brokers."""
@@ -118,7 +118,7 @@ class Topics:
         return consumer
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumer of the topics."""
         self._consumer.close()
 
 
@@ -132,7 +132,7 @@ def create_topics(bootstrap_servers: str, names: Iterable[str], replication: int
 
 
 def replays(numbers: Sequence[int]) -> int:
-    """Return how often the line numbers go back: each is a task that began again behind what was read.
+    """Return how often the line numbers go back: each time a task restarted before the last line read.
 
     Two instances of a task at once would give one for nearly every line.
     """
@@ -205,7 +205,7 @@ def read_all(bootstrap_servers: str, topic: str) -> list[Entry]:
 
 
 def offsets_that_went_back(records: Iterable[Entry]) -> list[str]:
-    """Return a sentence for each source offset that was written behind an earlier one: a zombie's commit."""
+    """Return a sentence for each source offset that was written after a later one: a zombie's commit."""
     last: dict[bytes, int] = {}
     wrong = []
     for record in records:
@@ -217,12 +217,12 @@ def offsets_that_went_back(records: Iterable[Entry]) -> list[str]:
 
 
 def runs_at_once(records: Iterable[Entry], since_ms: float = 0, dead: Iterable[str] = ()) -> list[str]:
-    """Return a sentence for each task said RUNNING by a worker while another one had not said that it stopped.
+    """Return a sentence for each task that a worker reported RUNNING before another one reported that it had stopped.
 
     Args:
         records: the statuses topic.
-        since_ms: earlier ones only tell who has what.
-        dead: workers that could not say it since then (killed, stopped, cut off).
+        since_ms: earlier records only show which worker has which task.
+        dead: workers that could not report since then (killed, stopped, disconnected).
     """
     owners: dict[bytes, str] = {}
     wrong = []

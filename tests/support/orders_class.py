@@ -19,7 +19,7 @@ class Orders:
         return ["orders", "returns"]
 
     def get_table_schema(self, table: str, options: Mapping[str, str]) -> spark.StructType:
-        """Return a table's columns."""
+        """Return the columns of a table."""
         return spark.StructType([spark.StructField("id", spark.LongType(), False)])
 
     def read_table_metadata(self, table: str, options: Mapping[str, str]) -> dict[str, Any]:

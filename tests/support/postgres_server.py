@@ -129,7 +129,7 @@ class PostgresServer:
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        self.stop(signal.SIGQUIT)  # the data go, so nobody has to wait for them to be on the disk
+        self.stop(signal.SIGQUIT)  # the data are deleted next, so they need not be flushed to the disk
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def create_database(self, word: str = "test") -> str:
@@ -142,7 +142,7 @@ class PostgresServer:
 
 
 def jdbc_url(url: str) -> str:
-    """Return what a JDBC configuration would say for a URL of ``create_database``."""
+    """Return the settings of a JDBC configuration for a URL of ``create_database``."""
     return url.replace(f"postgresql+psycopg://{_SUPERUSER}@", "jdbc:postgresql://") + f"?user={_SUPERUSER}"
 
 

@@ -1,7 +1,7 @@
 """A small Schema Registry for tests: the documented REST API over real HTTP, kept in memory.
 
-It files schemas by subject, version and id, knows references, and refuses what a registry refuses; it neither parses
-schemas nor checks compatibility. No product: Confluent's own registry is not in the package registries.
+It files schemas by subject, version and id, knows references, and rejects the same requests as a registry. It neither
+parses schemas nor checks compatibility. Not a product: Confluent's own registry is not in the package registries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNAUTHORIZED = (401, {"error_code": 401, "message": "Unauthorized"})
 
 @dataclass
 class Shelf:
-    """What the registry holds; one id for one schema, whatever its subjects."""
+    """The content of the registry; one id for one schema, whatever its subjects."""
 
     ids: dict[str, int] = field(default_factory=dict)
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Shelf:
         return self._filed(subject, at) if 0 <= at < len(versions) else _VERSION_UNKNOWN
 
     def by_id(self, number: int) -> Answer:
-        """Answer one schema."""
+        """Answer a request for one schema."""
         return (200, self.schemas[number]) if number in self.schemas else _SCHEMA_UNKNOWN
 
     def _filed(self, subject: str, at: int) -> Answer:
@@ -85,9 +85,9 @@ def _text(schema: Mapping[str, Any]) -> str:
 class SchemaRegistry:
     """``with SchemaRegistry() as registry: registry.url``; a free loopback port.
 
-    ``user`` is ``name:password``, ``token`` a bearer token: without the right one requests are answered 401.
-    ``tls``: a server's context; the address is https then. ``failing``: the status of every answer until it is None
-    again. ``asked``: (method, path) of what came.
+    ``user`` is ``name:password``, ``token`` a bearer token: without the right one requests are answered 401. ``tls``: a
+    server's context; the address is https then. ``failing``: the status of every answer until it is None again.
+    ``asked``: (method, path) of each request.
     """
 
     def __init__(self, user: str | None = None, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
@@ -101,7 +101,7 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Return the address."""
+        """Return the address of the registry."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}"
 
     def start(self) -> Self:
@@ -115,7 +115,7 @@ class SchemaRegistry:
         return self
 
     def stop(self) -> None:
-        """Answer nobody; what is filed stays."""
+        """Stop answering; the registered schemas stay."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -187,6 +187,6 @@ def _handler(answer: Callable[[str, str, str | None, Any], Answer | None]) -> ty
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Print nothing."""
+            """Print no line for a request."""
 
     return Handler

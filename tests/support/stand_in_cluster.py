@@ -1,4 +1,4 @@
-"""A cluster in memory behind the client's transport: Kafka Connect's REST API as far as the command line uses it.
+"""A cluster in memory for the client's transport: Kafka Connect's REST API as far as the command line uses it.
 
 ``java=True``: nothing below /admin but the loggers, as a Java worker. ``admin``: path -> answer of the management API.
 """
@@ -66,7 +66,7 @@ class StandInCluster(httpx.BaseTransport):
         }
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx."""
+        """Note a request and return its prepared answer (``httpx.BaseTransport``)."""
         path = request.url.raw_path.partition(b"?")[0].decode()
         query = request.url.query.decode()
         body = json.loads(request.read()) if request.content else None
@@ -82,7 +82,7 @@ class StandInCluster(httpx.BaseTransport):
         return httpx.Response(status, content=b"" if value is None else json.dumps(value).encode())
 
     def writes(self) -> list[str]:
-        """Return what was asked for beside reading."""
+        """Return the requests that were not reads."""
         return [line for line in self.asked if not line.startswith("GET ")]
 
     def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:

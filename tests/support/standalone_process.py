@@ -15,12 +15,12 @@ STANDALONE_CLASS = "org.apache.kafka.connect.cli.ConnectStandalone"
 
 
 def standalone_settings(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what a standalone worker needs beyond a distributed one's properties (it ignores the rest of those)."""
+    """Return a standalone worker's settings beyond a distributed one's properties (it ignores the rest of those)."""
     return {"offset.storage.file.filename": OFFSETS, "offset.flush.interval.ms": "500", **(extra or {})}
 
 
 class JavaStandalone(JavaConnect):
-    """``ConnectStandalone worker.properties [connector files]``."""
+    """Runs ``ConnectStandalone worker.properties [connector files]`` as a process."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class JavaStandalone(JavaConnect):
 
 
 class SparkStandalone(SparkWorkerProcess):
-    """``connectrt standalone worker.properties [connector files]``."""
+    """Runs ``connectrt standalone worker.properties [connector files]`` as a process."""
 
     def __init__(
         self,
@@ -58,6 +58,6 @@ class SparkStandalone(SparkWorkerProcess):
         self.connectors = list(connectors)
 
     def command(self, properties_file: Path) -> list[str]:
-        """Return ``python -m spark_connect_rt standalone FILE ...``."""
+        """Return the command line of ``python -m spark_connect_rt standalone FILE ...``."""
         files = [str(properties_file), *map(str, self.connectors)]
         return [sys.executable, "-m", "spark_connect_rt", "standalone", *files]

@@ -1,4 +1,4 @@
-"""Upserts, deletes and what cannot be written, for Debezium's JDBC sink; and the table that must come out."""
+"""Upserts, deletes and invalid records for Debezium's JDBC sink, and the table that must result."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SunkTables:
         self._send(key, _struct({"id": key, **fields}))
 
     def delete(self, key: int) -> None:
-        """Send a tombstone."""
+        """Send a tombstone for the key."""
         self._send(key, None)
 
     def send_nonsense(self, key: int) -> None:
-        """Send a value that is no JSON."""
+        """Send a value that is not valid JSON."""
         self._producer.produce(self.topic, b"no json", _struct({"id": key}))
 
     def flush(self) -> None:

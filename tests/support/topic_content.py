@@ -1,6 +1,6 @@
-"""What topics hold, record by record with headers, and whether two of them say the same.
+"""The content of topics, record by record with headers, and whether two of them are equal.
 
-Owns: reading to the end, what of a Debezium record belongs to the run and not to the change, digests by key.
+Owns: reading to the end, which parts of a Debezium record depend on the run and not on the change, digests by key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One record's bytes."""
+    """The bytes of one record."""
 
     key: bytes | None
     value: bytes | None
@@ -30,17 +30,14 @@ class Content:
 _RUN_ID = "__debezium.context.runId"
 # When a record was made, by the clock of the process that made it: in every record.
 _CLOCK = re.compile(rb'"ts_(ms|us|ns)":\d+')
-# Where a snapshot stood in the log and in which transaction: each side takes a snapshot of its own.
+# The position of a snapshot in the log, and its transaction: each side takes a separate snapshot.
 _PLACE = re.compile(rb'"(lsn|txId|sequence|xmin)":(?:"(?:[^"\\]|\\.)*"|null|\d+)')
 # Which commit the connector had seen last; a restart in the middle of a transaction begins again without it.
 _SEQUENCE = re.compile(rb'"sequence":"(?:[^"\\]|\\.)*"')
 
 
 def normalised(content: Content) -> Content:
-    """Return a Debezium record without what differs from run to run.
-
-    Clocks, the header with the run's own random id, the place in the log of a record that a snapshot made.
-    """
+    """Return a Debezium record without the parts that differ from run to run."""
     headers = tuple((name, b"" if name == _RUN_ID else value) for name, value in content.headers)
     if content.value is None:
         return Content(content.key, None, headers)
@@ -56,7 +53,7 @@ def as_it_is(content: Content) -> Content:
 
 
 def placeless(value: bytes, database: str) -> bytes:
-    """Return a Debezium value without clocks, places in the log and the name of the database: for runs of their own."""
+    """Return a Debezium value without clocks, positions in the log and the name of the database, to compare runs."""
     value = _PLACE.sub(rb'"\1":0', _CLOCK.sub(rb'"ts_\1":0', value))
     return value.replace(b'"db":"%b"' % database.encode(), b'"db":""')
 
@@ -126,7 +123,7 @@ class TopicReader:
                 yield Content(message.key(), message.value(), headers)
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumer of the topics."""
         self._consumer.close()
 
 
@@ -157,7 +154,7 @@ class Digests:
 
 
 def digests(records: Iterable[Content], form: Callable[[Content], Content] = normalised) -> dict[bytes | None, bytes]:
-    """Return ``Digests.of_keys``."""
+    """Return the digest of each key's records."""
     return Digests(records, form).of_keys
 
 
@@ -178,7 +175,7 @@ def differences(
     form: Callable[[Content], Content] = normalised,
     most: int = 3,
 ) -> list[str]:
-    """Return what to show of two topics that differ: the first keys, with what each side holds."""
+    """Return the differences of two topics: the first keys, with the content of each side."""
     left, right = by_key(map(form, first)), by_key(map(form, other))
     wrong = [key for key in [*left, *(key for key in right if key not in left)] if left.get(key) != right.get(key)]
     return [f"{key!r}:\n  {left.get(key)}\n  {right.get(key)}" for key in wrong[:most]]

@@ -1,7 +1,7 @@
 """A Connect worker as an operating-system process, ours or Java's, driven through files, signals and REST.
 
-Owns: the worker's properties file, its process group, its log file, waiting until it answers. Tests and
-benchmarks use it so that one driver serves both implementations; it must know nothing of what runs inside.
+Owns: the worker's properties file, its process group, its log file, waiting until it answers. Tests and benchmarks use
+it so that one driver serves both implementations; it must know nothing of the code that runs inside.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def worker_properties(bootstrap_servers: str, group_id: str, rest_port: int) -> 
 
 
 class WorkerProcess(ABC):
-    """One worker under one directory. Subclasses say which command runs it."""
+    """One worker under one directory. Subclasses return the command that runs it."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class WorkerProcess(ABC):
 
     @abstractmethod
     def command(self, properties_file: Path) -> list[str]:
-        """Return what to run."""
+        """Return the command line of the worker."""
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the process."""
@@ -104,7 +104,7 @@ class WorkerProcess(ABC):
             )
 
     def start(self, limit_s: float = START_LIMIT_S) -> Self:
-        """Start the process and wait until ``/health`` says it may be used. Raises StartupError."""
+        """Start the process and wait until ``/health`` reports that it may be used. Raises StartupError."""
         self.launch()
         self.await_answer("/health", limit_s)
         return self
@@ -134,7 +134,7 @@ class WorkerProcess(ABC):
             return []
 
     def stop(self, timeout_s: float = 30.0) -> int | None:
-        """Send SIGTERM, wait, SIGKILL what is left; return the exit code, None if it never ran."""
+        """Send SIGTERM, wait, SIGKILL remaining processes; return the exit code, None if it never ran."""
         if self._process is None:
             return None
         descendants = self.processes()[1:]
@@ -179,7 +179,7 @@ class SparkWorkerProcess(WorkerProcess):
     """Our worker, started through the command line entry point."""
 
     def command(self, properties_file: Path) -> list[str]:
-        """Return ``python -m spark_connect_rt worker FILE``."""
+        """Return the command line of ``python -m spark_connect_rt worker FILE``."""
         return [sys.executable, "-m", "spark_connect_rt", "worker", str(properties_file)]
 
     def environment(self) -> dict[str, str]:

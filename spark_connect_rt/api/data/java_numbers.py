@@ -1,6 +1,7 @@
 """Numbers as Java's boxes treat them: widths that wrap, casts that saturate, texts that parse or do not.
 
-Python has one int and one float; where Java would hold a Byte or a Float, these functions do what Java would.
+Python has one int and one float. For values that Java holds as a Byte or a Float, these functions return Java's
+results.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _BIG_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,10})?")
 _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?)")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX][\da-fA-F]*\.?[\da-fA-F]*[pP][+-]?\d+)[fFdD]?")
-_EDGE_BLANKS = "".join(map(chr, range(33)))  # what Java's String.trim takes off
+_EDGE_BLANKS = "".join(map(chr, range(33)))  # the characters that Java's String.trim removes
 
 
 def wrapped(number: int, bits: int) -> int:
@@ -30,7 +31,7 @@ def wrapped(number: int, bits: int) -> int:
 
 
 def saturated(number: float, bits: int) -> int:
-    """Return a float cut to an integer of ``bits``: NaN is 0, what is too large is the largest."""
+    """Return a float cut to an integer of ``bits``: NaN is 0, a number that is too large is the largest."""
     if math.isnan(number):
         return 0
     limit = 1 << bits - 1
@@ -112,7 +113,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_single(text: str) -> float:
-    """Return ``Float.parseFloat``. Raises ValueError."""
+    """Return the number that Java's ``Float.parseFloat`` reads from a text. Raises ValueError: it is not a number."""
     number = parse_float(text)
     bare = text.strip(_EDGE_BLANKS).rstrip("fFdD")
     return single_of_decimal(Decimal(bare)) if _BIG_DECIMAL.fullmatch(bare) else to_single(number)

@@ -1,4 +1,4 @@
-"""A value as Java's ``toString`` would write it: what StringConverter and FileStreamSink put out."""
+"""The text of a value as Java's ``toString`` writes it, for StringConverter and FileStreamSink."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _DATE = pattern_parts("EEE MMM dd HH:mm:ss zzz yyyy")  # Java has one class for 
 
 
 def java_text(value: Any, schema: Schema | None = None) -> str:
-    """Return the text of a non-null value; null inside a map, list or struct reads ``null``.
+    """Return the text of a non-null value. A null inside a map, list or struct reads ``null``.
 
-    Only ``schema`` tells a float of 4 bytes, whose text is shorter. Bytes have no useful ``toString`` in Java;
-    here they are taken as UTF-8 text.
+    ``schema`` is needed to recognize a float of 4 bytes, whose text is shorter. Bytes have no useful ``toString`` in
+    Java; this function decodes them as UTF-8.
     """
     if isinstance(value, str):
         return value

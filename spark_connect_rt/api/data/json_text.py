@@ -26,7 +26,7 @@ def json_bytes(value: Any) -> bytes:
     """Return a value as JSON in UTF-8. Raises DataError: some part of it has no JSON form, such as a 70-bit integer."""
     try:
         return orjson.dumps(value, default=_form, option=_OPTIONS)
-    except orjson.JSONEncodeError as error:  # a TypeError, raised from what _form raised
+    except orjson.JSONEncodeError as error:  # a TypeError, raised from the error of _form
         raise DataError(f"the value cannot be written as JSON: {error.__cause__ or error}") from error
 
 
@@ -41,7 +41,7 @@ def readable_json(value: Any) -> bytes:
 
 
 def _form(value: Any) -> Any:
-    """Return what orjson writes for a type that it does not know. Raises TypeError: nothing."""
+    """Return the form that orjson writes for a type that it does not know. Raises TypeError: there is none."""
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, Decimal):

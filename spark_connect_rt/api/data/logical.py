@@ -34,13 +34,13 @@ PYTHON_TYPES: dict[str, type[Any]] = {
 
 
 def is_logical_value(name: str | None, value: Any) -> bool:
-    """Whether ``value`` is what the logical type of that name holds; a datetime is no date."""
+    """Return whether ``value`` has the Python type of the logical type ``name``. A datetime is not a valid date."""
     kind = PYTHON_TYPES.get(name or "")
     return kind is not None and isinstance(value, kind) and (kind is not dt.date or not isinstance(value, dt.datetime))
 
 
 def ms_of(value: dt.date | dt.time) -> int:
-    """Return ms since the epoch of a date, a time or a datetime: what Java's one Date class would hold."""
+    """Return the milliseconds since the epoch of a date, a time or a datetime, as in Java's Date class."""
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
@@ -53,7 +53,7 @@ def ms_of(value: dt.date | dt.time) -> int:
 
 
 def from_ms(name: str, ms: int) -> dt.date | dt.time:
-    """Return the date, time or datetime of ms since the epoch; what the type has no room for is cut off.
+    """Return the date, time or datetime of ms since the epoch. Parts that the type cannot hold are dropped.
 
     Raises DataError: outside of the years 1 to 9999.
     """

@@ -1,4 +1,4 @@
-"""A schema built step by step (Java ``SchemaBuilder``); a default is checked against what was built so far."""
+"""A schema built step by step (Java ``SchemaBuilder``); a default is checked against the parts built so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SchemaBuilder:
 
     @staticmethod
     def map(keys: Schema, values: Schema) -> SchemaBuilder:
-        """Start a MAP."""
+        """Return a builder of a MAP schema with these keys and values."""
         return SchemaBuilder(Type.MAP, key_schema=keys, value_schema=values)
 
     def _set(self, part: str, value: Any) -> SchemaBuilder:
@@ -62,7 +62,7 @@ class SchemaBuilder:
         return self._set("doc", doc)
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Say what stands for a missing value. Raises DataError: it does not fit what was built so far."""
+        """Set the default for a missing value. Raises DataError: it does not fit the schema built so far."""
         try:
             check_value(self.build(), value)
         except DataError as error:
@@ -70,7 +70,7 @@ class SchemaBuilder:
         return self._set("default", value)
 
     def parameter(self, name: str, value: str) -> SchemaBuilder:
-        """Add one parameter."""
+        """Add one schema parameter and return this builder."""
         return self.parameters({name: value})
 
     def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:
@@ -90,7 +90,7 @@ class SchemaBuilder:
         return self
 
     def build(self) -> Schema:
-        """Return the schema."""
+        """Return the schema with all parts given so far."""
         return Schema(self._type, fields=tuple(self._fields), **self._parts)
 
 

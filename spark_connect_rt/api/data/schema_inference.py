@@ -1,7 +1,7 @@
-"""The schema of a value that came without one (Java ``Values.inferSchema``).
+"""The schema of a value without one (Java ``Values.inferSchema``).
 
-A Python int is an INT64 and a float a FLOAT64; where Java has no answer (mixed or empty lists and maps) neither
-has this.
+A Python int is an INT64 and a float a FLOAT64. Where Java has no answer (mixed or empty lists and maps), the result is
+None.
 """
 
 from __future__ import annotations

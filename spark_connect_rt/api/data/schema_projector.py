@@ -16,7 +16,7 @@ _PROMOTABLE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type
 
 
 def project(source: Schema, value: Any, target: Schema) -> Any:
-    """Return ``value`` as ``target`` has it. Raises DataError: the schemas do not go together."""
+    """Return ``value`` as ``target`` has it. Raises DataError: the schemas are incompatible."""
     _check_compatible(source, target)
     if source.optional and not target.optional and target.default is None:
         raise DataError("Writer schema is optional, however, target schema does not provide a default value.")

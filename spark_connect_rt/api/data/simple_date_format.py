@@ -31,7 +31,7 @@ class PatternPart:
 
 
 def pattern_parts(pattern: str) -> tuple[PatternPart, ...]:
-    """Return the parts of a pattern. Raises ValueError saying what is wrong with it, in Java's words."""
+    """Return the parts of a pattern. Raises ValueError with the reason in Java's words."""
     parts: list[PatternPart] = []
     index = 0
     while index < len(pattern):
@@ -51,7 +51,7 @@ def pattern_parts(pattern: str) -> tuple[PatternPart, ...]:
 
 
 def pattern_doubt(pattern: str) -> str | None:
-    """Return why a legal pattern is surely not what its author means, None for a pattern without such a letter."""
+    """Return why a legal pattern is surely a mistake, None for a pattern without such a letter."""
     try:
         counts = {part.letter: part.count for part in pattern_parts(pattern) if part.letter}
     except ValueError:

@@ -143,7 +143,7 @@ _READERS: dict[str, Callable[[PatternPart, str, int], tuple[int, int]]] = {
 
 
 def _moment(fields: Fields) -> int:
-    """Return ms since the epoch of lenient fields; what was not read is 1970-01-01 00:00."""
+    """Return ms since the epoch of leniently read fields. Missing fields default to 1970-01-01 00:00."""
     year = fields.get("y", 1970)
     year = 1 - year if fields.get("G") == 0 else year
     order = list(fields)
@@ -156,7 +156,7 @@ def _moment(fields: Fields) -> int:
 
 
 def _hour(fields: Fields) -> int:
-    """Return the hour of day of whichever hour letter came last; 12 and 24 stand for 0 where the letter says so."""
+    """Return the hour of day of the last hour letter. 12 and 24 mean 0 for letters that count from 1."""
     named = [letter for letter in fields if letter in "HkKh"]
     if not named:
         return 12 * fields.get("a", 0)

@@ -1,7 +1,7 @@
 """A value of a STRUCT schema (Java ``Struct``), and whether a value fits its schema (``ConnectSchema.validateValue``).
 
-One file, for they call each other: a struct checks what is put in, and a check goes down into structs. The messages
-are Java's.
+Both are in one file because they call each other: a struct checks its values, and a check descends into structs. The
+messages are Java's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Struct:
     __slots__ = ("_values", "schema")
 
     def __init__(self, schema: Schema, values: Mapping[str, Any] | None = None) -> None:
-        """Make a struct of ``schema``, with ``values`` put in. Raises DataError."""
+        """Make a struct of ``schema`` with these values. Raises DataError."""
         if schema.type is not Type.STRUCT:
             raise DataError(f"Not a struct schema: {schema}")
         self.schema = schema
@@ -116,7 +116,7 @@ class Struct:
         return hash((self.schema, tuple(map(repr, self._values))))
 
     def __repr__(self) -> str:
-        # The form of Java's toString: what FileStreamSink and StringConverter write.
+        # The form of Java's toString, which FileStreamSink and StringConverter write.
         named = zip(self.schema.fields, self._values, strict=True)
         return f"Struct{{{','.join(f'{m.name}={v}' for m, v in named if v is not None)}}}"
 
@@ -137,7 +137,7 @@ _PYTHON_TYPES: dict[Type, tuple[type[Any], ...]] = {
 def check_value(schema: Schema, value: Any, place: str = "value") -> None:
     """Return when ``value`` fits ``schema``, all the way down. Raises DataError naming the place inside.
 
-    A STRUCT may be a mapping: that is what an Arrow column's elements are.
+    A STRUCT may be a mapping, as the elements of an Arrow column are.
     """
     if value is None:
         if not schema.optional:

@@ -1,4 +1,4 @@
-"""A value that has been read - no text of a list, a map or a date - as another type; the messages are Java's.
+"""A parsed value (not a list, a map or a date as text) converted to another type; the messages are Java's.
 
 Owns the casts below ``Values.convertTo...``: integers wrap and floats are cut as Java's casts do. Must not read lists,
 maps, dates or booleans from text: ``values_parse`` calls this for the elements it found, ``values_convert`` for values.
@@ -125,7 +125,7 @@ def _temporal(to: Schema, schema: Schema | None, value: Any) -> Any:
 
 
 def _from_temporal(value: Any, schema: Schema | None, name: str) -> Any:
-    """Return the value as the logical type ``name``; None: it is no date, or of a schema that does not say so."""
+    """Return the value as the logical type ``name``. None: not a date or time, or its schema has another type."""
     if not isinstance(value, dt.date | dt.time):
         return None
     if schema is None or schema.name == name:

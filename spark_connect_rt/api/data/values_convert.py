@@ -1,7 +1,7 @@
-"""One Connect value as another type (Java ``Values.convertTo...``): a text is read first where the type asks for it.
+"""Converts a Connect value to another type (Java ``Values.convertTo...``). A text is parsed first if the type needs it.
 
-``schema`` is always that of the value given; None where it has none. Only text that is no number, and what cannot be a
-number at all, is refused.
+``schema`` is always the schema of the given value, None if it has none. Raises DataError only for text that is not a
+number, and for values that cannot be converted to a number at all.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def convert_to_string(schema: Schema | None, value: Any) -> str | None:
 
 
 def convert_to_list(schema: Schema | None, value: Any, to: Schema = _ARRAY) -> list[Any]:
-    """Return a list, or what a text of one holds."""
+    """Return a list, or the list that a text contains."""
     return _required(to, schema, value)  # type: ignore[no-any-return]
 
 
 def convert_to_map(schema: Schema | None, value: Any, to: Schema = _MAP) -> dict[Any, Any]:
-    """Return a map, or what a text of one holds."""
+    """Return a map, or the map that a text contains."""
     return _required(to, schema, value)  # type: ignore[no-any-return]
 
 
@@ -94,7 +94,7 @@ def _required(to: Schema, schema: Schema | None, value: Any) -> Any:
 
 
 def _read(to: Schema, schema: Schema | None, value: Any) -> SchemaAndValue:
-    """Return schema and value with a text replaced by what it stands for, where ``to`` is no text or number."""
+    """Return schema and value. A text is replaced by the value that it spells if ``to`` is a container or not text."""
     if not isinstance(value, str):
         return SchemaAndValue(schema, value)
     if temporal_type(to):

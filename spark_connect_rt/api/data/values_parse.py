@@ -1,7 +1,7 @@
 """A value inferred from its text: null, booleans, numbers, dates, lists, maps (Java ``Values.parseString``).
 
-What is nothing else is a string. The schema of a number is the smallest that holds it; a list or map whose
-elements have no type in common has a schema without one.
+Any other text is a string. The schema of a number is the smallest that holds it. A list or map whose elements have no
+type in common has a schema without one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INTEGERS = ((8, schemas.INT8), (16, schemas.INT16), (32, schemas.INT32), (64, s
 _WIDTH_ORDER = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 _MOST_WHOLE = Decimal("1e19")
 _CENTURY = (1970, 1, 1)  # the patterns here have years of four digits: it decides nothing
-_TEMPORAL = {  # length of the text -> what it may be
+_TEMPORAL = {  # length of the text -> its possible types
     13: (logical.time_schema(), pattern_parts(TIME_PATTERN)),
     24: (logical.timestamp_schema(), pattern_parts(TIMESTAMP_PATTERN)),
     10: (logical.date_schema(), pattern_parts(DATE_PATTERN)),

@@ -1,4 +1,4 @@
-"""A value as ``Values.convertToString`` writes it: what headers carry, and what ``parse_string`` reads back."""
+"""The text of a value as Java's ``Values.convertToString`` writes it for headers. ``parse_string`` reads it back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ _DAY_MS = 86_400_000
 
 
 def values_text(schema: Schema | None, value: Any) -> str | None:
-    """Return the text of a value, None for null. Raises DataError: it holds something that is no Connect value."""
+    """Return the text of a value, None for null.
+
+    Raises DataError: it contains something that is not a Connect value.
+    """
     return None if value is None else _text(schema, value, embedded=False)
 
 
 def date_text(value: dt.date | dt.time) -> str:
-    """Return the text of a date, time or timestamp; by its ms, as Java tells them apart (midnight is a date)."""
+    """Return the text of a date, time or timestamp. Its ms decide which one it is, as in Java: midnight is a date."""
     ms = ms_of(value)
     return format_ms(_pattern_for(ms), ms)
 
@@ -41,7 +44,7 @@ def _pattern_for(ms: int) -> tuple[PatternPart, ...]:
 
 
 def number_text(schema: Schema | None, value: float | Decimal) -> str:
-    """Return Java's text of a number; only the schema tells a float of 4 bytes."""
+    """Return Java's text of a number. Only the schema shows that a float has 4 bytes."""
     if not isinstance(value, float):
         return str(value)
     return java_single(value) if schema is not None and schema.type is Type.FLOAT32 else java_double(value)

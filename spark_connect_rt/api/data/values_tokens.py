@@ -6,7 +6,7 @@ _DELIMITERS = frozenset(':,{}[]"')
 
 
 class Tokens:
-    """A position in a text; every delimiter that no backslash escapes is a token, and so is what lies between."""
+    """A position in a text. Every delimiter without a backslash before it is a token, and so is the text in between."""
 
     def __init__(self, text: str) -> None:
         """Begin before the first token."""
@@ -29,11 +29,11 @@ class Tokens:
         return self._index
 
     def has_next(self) -> bool:
-        """Whether anything is left."""
+        """Return whether any token is left."""
         return self._next is not None or self._index < len(self.text)
 
     def next(self) -> str:
-        """Return the next token."""
+        """Consume and return the next token."""
         token = self._cut() if self._next is None else self._next
         self._next, self.previous = None, token
         return token

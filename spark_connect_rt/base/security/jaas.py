@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-# Text as Java's ``StreamTokenizer`` cuts it: what Kafka's ``JaasConfig`` reads a login module with. Pure.
+# Text as Java's ``StreamTokenizer`` splits it, by which Kafka's ``JaasConfig`` reads a login module. Pure.
 #
-# Words are letters, ``_ $`` and, behind the first one, ``-``, digits and dots. ``//``, ``/*`` and even a single ``/``
-# begin a comment. Quoted text ends with its quote or its line, and has the escapes of C.
+# Words are letters, ``_ $`` and, after the first character, ``-``, digits and dots. ``//``, ``/*`` and even a single
+# ``/`` begin a comment. Quoted text ends with its quote or its line, and has the escapes of C.
 
 
 _BLANK = re.compile(r"[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\r\n]*", re.DOTALL)
@@ -25,14 +25,14 @@ _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 @dataclass(frozen=True, slots=True)
 class JaasToken:
-    """A piece of text. ``text`` None: a number or a mark, which is no word; ``shown`` is what stands there."""
+    """A piece of text. ``text`` None: a number or a punctuation mark, not a word; ``shown`` is the source text."""
 
     text: str | None
     shown: str
 
 
 def unescaped(quoted: str) -> str:
-    r"""Return what stands between quotes without its escapes: ``\n`` and the like, up to three octal digits."""
+    r"""Return the text between quotes without its escapes: ``\n`` and the like, up to three octal digits."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 8)) if found[1] else _LETTERS.get(found[2], found[2]), quoted)
 
 
@@ -76,7 +76,7 @@ class LoginModule:
 
 
 def parse_jaas(text: str) -> dict[str, list[LoginModule]]:
-    """Return entry -> modules. Raises ValueError saying what is wrong."""
+    """Return entry -> modules. Raises ValueError with the reason."""
     tokens = _tokens(text)
     entries: dict[str, list[LoginModule]] = {}
     at = 0

@@ -1,9 +1,8 @@
 """The entries of Java trust and key stores as PEM texts, which OpenSSL reads.
 
-Owns: which of a store's certificates are trusted, which key is one's own, and the name of the setting that is wrong
-when a store does not open. Nothing is written anywhere: keys exist in memory only. Imported by those who have such a
-store: the library takes 0.2 s of every start.
-Source: JDK ``TrustStoreUtil.getTrustedCerts``, Kafka ``DefaultSslEngineFactory``.
+Owns: which of a store's certificates are trusted, which key is one's own, and the name of the invalid setting when a
+store does not open. Nothing is written anywhere: keys exist in memory only. Imported only for such a store: the library
+takes 0.2 s of every start. Source: JDK ``TrustStoreUtil.getTrustedCerts``, Kafka ``DefaultSslEngineFactory``.
 """
 
 from __future__ import annotations
@@ -63,15 +62,16 @@ def own_key(file: StoreFile, key_password: str | None) -> OwnKey:
 
 def _trusted_jks(file: StoreFile) -> list[x509.Certificate]:
     store = _open_jks(file)
-    own = [entry.chain[0] for entry in store.keys if entry.chain]  # Java trusts what certifies one's own key too
+    own = [entry.chain[0] for entry in store.keys if entry.chain]  # Java also trusts the certificate for the own key
     return [_certificate(file, der) for der in (*store.trusted, *own)]
 
 
 def _trusted_pkcs12(file: StoreFile) -> list[x509.Certificate]:
     opened = _open_pkcs12(file)
     own = [] if opened.cert is None else [opened.cert]
-    # Beside a key lie its issuers' certificates, which Java does not trust for it. It marks the trusted ones with an
-    # attribute that the library hides; but issuers bear their subject ("CN=...") as a name, or none, not an alias.
+    # A store keeps the certificates of a key's issuers next to the key. Java does not trust them for it. It marks the
+    # trusted ones with an attribute that the library hides. But issuers have their subject ("CN=...") or nothing as a
+    # name, and trusted ones an alias.
     others = [cert for cert in opened.additional_certs if opened.key is None or _is_alias(cert.friendly_name)]
     return [pkcs12_certificate.certificate for pkcs12_certificate in (*others, *own)]
 
@@ -110,7 +110,7 @@ def _open_pkcs12(file: StoreFile) -> pkcs12.PKCS12KeyAndCertificates:
     try:
         return pkcs12.load_pkcs12(file.content, password)
     except (ValueError, UnsupportedAlgorithm) as error:
-        # The library cannot tell a wrong password from damage; its message names no secret.
+        # The library reports a wrong password and damage alike; its message names no secret.
         raise _wrong_password(file) from error
 
 

@@ -1,6 +1,6 @@
 """Java trust and key stores: which file, of which format, opened by which password.
 
-Owns: the name of the setting that is wrong when there is none. What is in one: ``tls_entries``.
+Owns: the name of the invalid setting in an error. The entries of a store are read in ``tls_entries``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from spark_connect_rt.errors import BadConfigError
 
 # Java's own key store format (JKS): entries out of the file's bytes.
 #
-# Owns the layout, the store's keyed digest and Sun's key protection. Pure. Certificates and keys stay DER; what is done
-# with them is ``tls_stores``'. JCEKS (another magic number) and JKS' successor PKCS12 are not read here.
+# Owns the layout, the store's keyed digest and Sun's key protection. Pure. Certificates and keys stay DER;
+# ``tls_stores`` uses them. JCEKS (another magic number) and JKS' successor PKCS12 are not read here.
 #
-# No library: the one there is (pyjks) rests since 2020 and needs a C compiler to install.
+# No library: the existing one (pyjks) has had no release since 2020 and needs a C compiler to install.
 # Source: JDK ``sun.security.provider.JavaKeyStore`` and ``KeyProtector``, as documented by their file comments.
 
 
@@ -51,7 +51,7 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class JksStore:
-    """What a store holds; certificates are DER."""
+    """The content of a store. All certificates are DER bytes."""
 
     keys: tuple[KeyEntry, ...]
     trusted: tuple[bytes, ...]
@@ -87,7 +87,7 @@ def unprotect_key(entry: KeyEntry, password: str) -> bytes:
 
 
 class _Reader:
-    """Java's DataInputStream over bytes."""
+    """Reads big-endian values from bytes like Java's DataInputStream. Raises IndexError at the end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -142,7 +142,7 @@ def _octets(encrypted_key_info: bytes) -> bytes:
 
 
 def _der_value(data: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return (the first element's content, what follows it)."""
+    """Return (the first element's content, the bytes after it)."""
     if len(data) < 2 or data[0] != tag:
         raise StoreDamagedError("a key is not in the form of a Sun JKS key")
     length, start = data[1], 2
@@ -177,8 +177,8 @@ CONTENT = "connectrt.{store}.content"
 def carry_stores(properties: Mapping[str, str]) -> dict[str, str]:
     """Return ``properties`` with the content of each store file that they name and that is readable here.
 
-    What is not readable here may be there (the path may hold a reference, or the executors' images the file); the
-    client that opens it reports the problem.
+    A file that is not readable here may exist elsewhere: the path may hold a reference, or the executors' images the
+    file. The client that opens it reports the problem.
     """
     carried = dict(properties)
     for store in (TRUSTSTORE, KEYSTORE):
@@ -211,7 +211,7 @@ class StoreFile:
 def find_store(properties: Mapping[str, str], store: str) -> StoreFile | None:
     """Return the store that ``{store}.location`` names, None when it names none.
 
-    As with the JDK's, a type of JKS or PKCS12 reads both; without a type a PEM file is known by what is in it.
+    As with the JDK's, a type of JKS or PKCS12 reads both; without a type a PEM file is recognized by its content.
     Raises BadConfigError naming the setting: no such file, an unknown type, a format that is not the type's.
     """
     location = properties.get(f"{store}.location", "")

@@ -1,8 +1,8 @@
-"""What ``sasl.*`` properties say about OAUTHBEARER tokens, as one value.
+"""The OAUTHBEARER part of ``sasl.*`` properties, as one value.
 
 Owns the names: JAAS options, KIP-768's and KIP-1139's settings and which of them wins (Java ``ConfigOrJaas``: the
-setting). Pure. A token endpoint means client credentials, a ``file:`` URL a token in a file, neither an unsecured
-token of the ``unsecuredLogin*`` options, as in Java. Java classes cannot run here and are refused by name.
+setting). Pure. A token endpoint means client credentials and a ``file:`` URL means a token in a file. Neither means an
+unsecured token of the ``unsecuredLogin*`` options, as in Java. Java classes cannot run here and are rejected by name.
 Source: Java ``OAuthBearerLoginModule``, ``DefaultJwtRetriever``, ``OAuthBearerUnsecuredLoginCallbackHandler``.
 """
 
@@ -43,7 +43,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """Where tokens come from; hashable. ``repr`` shows no secret."""
+    """The source of tokens; hashable. ``repr`` shows no secret."""
 
     endpoint: str = ""
     client_id: str = ""
@@ -59,7 +59,7 @@ class TokenSettings:
 
 
 def token_settings(properties: Mapping[str, str]) -> TokenSettings:
-    """Return where the client's tokens come from. Raises BadConfigError; its messages show no option's value."""
+    """Return the source of the client's tokens. Raises BadConfigError; its messages show no option's value."""
     _refuse_unknown_classes(properties)
     options = _options(properties)
     endpoint = properties.get("sasl.oauthbearer.token.endpoint.url", "")
@@ -185,7 +185,7 @@ class TokenUnavailableError(OSError):
 
 
 class TokenRefusedError(Exception):
-    """The endpoint knows this client and says no."""
+    """The endpoint knows this client and refuses a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def unsecured_token(settings: TokenSettings, now_s: float) -> BearerToken:
 
 
 def token_of_text(text: str, settings: TokenSettings, default_expires_s: float | None = None) -> BearerToken:
-    """Return the token with what its claims say. Raises TokenUnavailableError: not a JWT that can be used."""
+    """Return the token with its claims. Raises TokenUnavailableError: not a JWT that can be used."""
     try:
         body = text.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))

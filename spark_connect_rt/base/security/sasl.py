@@ -35,7 +35,7 @@ def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _options(tokens: Sequence[JaasToken]) -> tuple[dict[str, str], Sequence[JaasToken]]:
-    """Return the options of a module, and what follows its semicolon."""
+    """Return the options of a module, and the text after its semicolon."""
     options: dict[str, str] = {}
     last, at = "", 0
     while at < len(tokens) and tokens[at].shown != ";":
@@ -52,7 +52,7 @@ def _options(tokens: Sequence[JaasToken]) -> tuple[dict[str, str], Sequence[Jaas
 
 
 def _unquoted(option: str) -> BadConfigError:
-    """Name an option, and nothing that stands behind it: it may be a part of a password."""
+    """Return the error for an option. It does not show the value, which may be part of a password."""
     return _refused(f'option {option} has an invalid value. Put the value in quotes: {option}="..."')
 
 

@@ -1,7 +1,7 @@
 """Java's ``ssl.*`` client properties as librdkafka's; the group's own connections start from the same result.
 
-Owns: which setting wins, and that JKS and PKCS12 stores become PEM in memory (``tls_entries``). What would weaken
-security when left out is refused, not reported. Reads the store files.
+Owns: which setting wins, and that JKS and PKCS12 stores become PEM in memory (``tls_entries``). A setting without an
+equivalent is rejected, not just reported, if security would be weaker without it. Reads the store files.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ def _key_of_pem(file: StoreFile) -> dict[str, str]:
 
 # Java's ``ssl.*`` client properties as an ``ssl.SSLContext`` of Python's.
 #
-# Owns the last step only: what the names mean is ``tls_config``'s, for these connections and for librdkafka's.
+# Owns the last step only. ``tls_config`` interprets the names, for these connections and for librdkafka's.
 
 
 def ssl_context(config: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the context of connections with these properties. Raises BadConfigError naming what cannot be read."""
+    """Return the context of connections with these properties. Raises BadConfigError naming unreadable stores."""
     settings = tls_settings(config)
     try:
         context = ssl.create_default_context(cadata=settings.get("ssl.ca.pem"))

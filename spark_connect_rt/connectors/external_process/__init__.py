@@ -1,5 +1,5 @@
-"""Sources that are programs of their own, in another Python environment or another language: Singer, Airbyte.
+"""Sources that are separate programs, in another Python environment or another language: Singer, Airbyte.
 
-Owns the child process, its environment, its secrets, and the records made of its lines. Must not know Kafka, Spark
-or the worker. Imports no library of these programs: theirs live in their own environments.
+Owns the child process, its environment, its secrets, and the records made of its lines. Must not know Kafka, Spark or
+the worker. Imports no library of these programs: their libraries are in their own environments.
 """

@@ -36,12 +36,12 @@ _LEGACY = "LEGACY"
 
 
 def stream_name(name: str, namespace: str | None) -> str:
-    """Return what state, topics and settings call a stream."""
+    """Return a stream's name in state, topics and settings."""
     return f"{namespace}.{name}" if namespace else name
 
 
 def airbyte_catalog(output: bytes) -> StreamCatalog:
-    """Return the catalog among the messages of a discovery. Raises ConnectError: there is none; says what it said."""
+    """Return the catalog among the messages of a discovery. Raises ConnectError with its errors: there is none."""
     for message in map(_object, output.splitlines()):
         if message.get("type") == "CATALOG":
             streams = message["catalog"]["streams"]
@@ -52,7 +52,7 @@ def airbyte_catalog(output: bytes) -> StreamCatalog:
 
 
 def errors_of(output: bytes) -> str:
-    """Return what the messages of an output say of errors."""
+    """Return the errors in the messages of an output."""
     return "; ".join(filter(None, map(error_of, map(_object, output.splitlines()))))
 
 
@@ -65,7 +65,7 @@ def _object(line: bytes) -> dict[str, Any]:
 
 
 def error_of(message: Mapping[str, Any]) -> str:
-    """Return what a TRACE message of type ERROR says, empty of any other."""
+    """Return the error in a TRACE message of type ERROR, empty for any other message."""
     trace = message.get("trace") or {}
     if message.get("type") != "TRACE" or trace.get("type") != "ERROR":
         return ""
@@ -74,7 +74,7 @@ def error_of(message: Mapping[str, Any]) -> str:
 
 
 def is_config_error(message: Mapping[str, Any]) -> bool:
-    """Whether an ERROR says that only another configuration can help."""
+    """Return whether an ERROR reports that only another configuration can help."""
     return ((message.get("trace") or {}).get("error") or {}).get("failure_type") == "config_error"
 
 
@@ -130,7 +130,7 @@ def key_paths(stream: Mapping[str, Any], given: Any = None) -> list[list[str]]:
 
 
 def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
-    """Return a STATE message's state by stream. Raises DataError: it is none."""
+    """Return a STATE message's state by stream. Raises DataError: the state is invalid."""
     if not isinstance(state, dict):
         raise DataError(f"the state is not an object: {state!r:.80}")
     kind = state.get("type") or _LEGACY
@@ -153,7 +153,8 @@ def _stream_part(state: Mapping[str, Any]) -> tuple[str, Offset]:
 def input_state(offsets: Mapping[str, Offset], catalog: StreamCatalog) -> tuple[Any, bool]:
     """Return the state to start a source with, None where there is none; and whether it had to be left out.
 
-    It is left out when streams differ in what they share: they were in different tasks, and no one knows which is less.
+    It is left out when the streams' shared states differ. Such streams were in different tasks, and no order of their
+    states is known.
     """
     shared = {offset.get(SHARED) for offset in offsets.values()}
     if len(shared) > 1:
@@ -220,7 +221,7 @@ CONFIG = program_settings("airbyte", "the source's program") + ConfigDef(
 
 
 class AirbyteProgram(Program):
-    """One source."""
+    """One Airbyte source, a program that writes the messages of Airbyte's protocol."""
 
     prefix = "airbyte"
     deleted_field = "_ab_cdc_deleted_at"
@@ -232,7 +233,10 @@ class AirbyteProgram(Program):
         self._whole: set[str] = set()
 
     def installation(self) -> tuple[list[str], str]:
-        """Return what a manifest needs, else see Program: airbyte-source-x has a program source-x."""
+        """Return pip's words and the program's name. A manifest has fixed ones.
+
+        The package airbyte-source-x has a program source-x.
+        """
         requirement, name = super().installation()
         if self._manifest() is None:
             return requirement, name.removeprefix("airbyte-")
@@ -249,7 +253,7 @@ class AirbyteProgram(Program):
             raise BadConfigError({"airbyte.manifest.file": [f"cannot be read: {error}"]}) from error
 
     def discover_arguments(self) -> list[str] | None:
-        """See Program."""
+        """Return the arguments of a run of ``discover``."""
         return ["discover", *self._common()]
 
     def _common(self) -> list[str]:
@@ -260,11 +264,11 @@ class AirbyteProgram(Program):
         return [*words, "--components-path", components] if components else words
 
     def catalog(self, output: bytes) -> StreamCatalog:
-        """See Program."""
+        """Return the streams of the CATALOG message in a discovery's output."""
         return airbyte_catalog(output)
 
     def read_arguments(self, catalog: StreamCatalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
-        """See Program."""
+        """Return the arguments of a run of ``read``; the configured catalog and the state are files."""
         keys = json_of(self.setting("primary.keys"))
         tree = configured(
             catalog, intake.streams, self.setting("sync.mode"), json_of(self.setting("cursor.fields")), keys
@@ -285,7 +289,7 @@ class AirbyteProgram(Program):
         return words if state is None else [*words, "--state", self.file("state.json", state)]
 
     def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:
-        """See Program."""
+        """Process one message: a record, a state, a log line, an error or a changed configuration."""
         match message.get("type"):
             case "RECORD":
                 record = message["record"]
@@ -303,16 +307,16 @@ class AirbyteProgram(Program):
                 log.debug("ignoring a message of type %s", kind)
 
     def explain(self, output: bytes) -> str:
-        """See Program."""
+        """Return the errors that a failed run reported."""
         return errors_of(output)
 
     def on_end(self, intake: Intake) -> None:
-        """Forget the state of streams that are read whole: it says that they were, and they would not be again."""
+        """Forget the state of streams that are read whole: with it the source would not read them again."""
         if self.setting("interval.ms") >= 0:
             intake.state({name: {STATE: None} for name in self._whole})
 
     def _trace(self, message: Mapping[str, Any]) -> None:
-        """Note an error: it may be of one stream, and the others go on."""
+        """Note an error. It may concern one stream while the others continue."""
         error = self.mask(error_of(message))
         if error:
             log.error("the source reports %s", error)
@@ -320,7 +324,10 @@ class AirbyteProgram(Program):
             self._refused = self._refused or is_config_error(message)
 
     def judge(self) -> None:
-        """See Program."""
+        """Raise the errors of the run.
+
+        Raises ExternalError: the configuration is rejected. Raises ChildFailedError: others.
+        """
         errors, self._errors = "; ".join(self._errors), []
         if self._refused:
             raise ExternalError(f"the source rejects its configuration: {errors}")
@@ -352,7 +359,7 @@ class AirbyteSourceConnector(ProgramSourceConnector):
     task = AirbyteSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Return what no single setting shows: a manifest needs nothing else; two are one too many."""
+        """Return problems that involve several settings. A manifest needs no program; two manifests are too many."""
         given = [name for name in ("airbyte.manifest", "airbyte.manifest.file") if config.get(name)]
         if len(given) == 2:
             return {given[1]: [f"cannot be set together with {given[0]}"]}

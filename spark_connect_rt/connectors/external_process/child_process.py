@@ -1,7 +1,7 @@
-"""A program that writes lines: started in a process group of its own, read by threads, ended with all it started.
+"""A program that writes lines: started in a separate process group, read by threads, ended with all its children.
 
-Owns the process and two threads: one takes lines from its output into a bounded queue, so that a reader that is slow
-holds the program up; one logs its error output, secrets masked. Whatever ends either thread is noticed by ``take``.
+Owns the process and two threads. One puts lines of its output into a bounded queue, so that a slow reader slows the
+program down. The other logs its error output, with secrets masked. ``take`` notices the end of either thread.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class Child:
         return self._process.pid
 
     def take(self, wait_s: float) -> list[bytes]:
-        """Return lines that came, without their ends; empty: none within ``wait_s``, or ``ended``.
+        """Return new lines, without their ends; empty: none within ``wait_s``, or ``ended``.
 
-        Raises ChildFailedError: a line is too long, or the thread that reads is gone.
+        Raises ChildFailedError: a line is too long, or the thread that reads has ended.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._reading_over, wait_s)
@@ -123,7 +123,10 @@ class Child:
         return 0.0 if held_up else time.monotonic() - self._sign_of_life_s
 
     def check_exit(self, said: str = "") -> None:
-        """Return when it ended well. Raises ChildFailedError with its exit code, what it said and wrote last."""
+        """Return when it ended successfully.
+
+        Raises ChildFailedError with its exit code, its errors and its last lines.
+        """
         self._logger.join(END_LIMIT_S)
         code = self._process.returncode
         if code:
@@ -139,7 +142,7 @@ class Child:
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_LIMIT_S)
-        self._signal(signal.SIGKILL)  # also what it started and did not end
+        self._signal(signal.SIGKILL)  # also its children that it did not end
         self._process.wait()
         for thread in (self._reader, self._logger):
             thread.join(END_LIMIT_S)
@@ -171,7 +174,7 @@ class Child:
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
         _widen(source)
-        rest: list[bytes] = []  # of a line whose end has not come
+        rest: list[bytes] = []  # of a line without an end so far
         rest_bytes = 0
         while chunk := os.read(source, CHUNK_BYTES):
             self._sign_of_life_s = time.monotonic()
@@ -187,7 +190,7 @@ class Child:
                 return
             if self._stopping:
                 return
-            if len(chunk) < SMALL_BYTES:  # most programs flush each line: let some come together in the pipe
+            if len(chunk) < SMALL_BYTES:  # most programs flush each line: let some collect in the pipe
                 time.sleep(LINGER_S)
         if rest_bytes:
             self._put([b"".join(rest)])
@@ -208,7 +211,7 @@ class Child:
                 text = self._mask(line[:_LOGGED_BYTES].decode(errors="replace").rstrip())
                 self._last_lines.append(text)
                 self._log.info("pid=%d: %s", self.pid, text)
-        except Exception:  # its program goes on: what it writes there is no data
+        except Exception:  # the program continues: its error output contains no data
             log.exception("%s: reading its error output failed", self.name)
 
     def _wrote_last(self) -> str:
@@ -243,7 +246,7 @@ def run_to_end(
 
 
 def _guard_in(folder: Path) -> Path:
-    """Return the guard as a file: this package may lie in a wheel, which no interpreter runs files of."""
+    """Return the guard as a file: this package may be in a wheel, from which no interpreter runs files."""
     path = folder / GUARD
     if not path.exists():
         source = pkgutil.get_data(__package__, GUARD)
@@ -263,7 +266,7 @@ def _words_of(code: int) -> str:
 
 
 def _widen(pipe: int) -> None:
-    """Let a pipe hold more: fewer changes between two processes. Where that cannot be had it stays as it is."""
+    """Let a pipe hold more: fewer changes between two processes. Ignore systems that do not support it."""
     import fcntl
 
     with contextlib.suppress(OSError):

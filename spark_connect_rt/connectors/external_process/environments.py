@@ -1,9 +1,8 @@
 """Environments of Python for programs: made once for a requirement, kept between runs and shared by all tasks.
 
-``python -m`` this module with a requirement makes its environment beforehand and prints where it is.
-
-Owns one folder for each (interpreter, requirement) below the cache folder. It is made under a lock between processes
-and marked when it is whole: one whose build failed or was killed is made again.
+``python -m`` this module with a requirement makes its environment beforehand and prints its path. Owns one folder for
+each (interpreter, requirement) below the cache folder. It is made under a lock between processes and marked when it is
+complete. One whose build failed or was killed is made again.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ class EnvironmentFailedError(ExternalError):
 
 
 def program_path(executable: str, requirement: Sequence[str], python: str | None, default: str = "") -> Path:
-    """Return the whole path of a program, its environment made first where a requirement is given.
+    """Return the whole path of a program; with a requirement its environment is made first.
 
     Args:
         executable: a path; a name in the environment, or without a requirement on the PATH; empty: ``default``.
-        requirement: what pip is to install, a word each; empty: no environment.
+        requirement: the packages that pip installs, a word each; empty: no environment.
         python: the interpreter of the environment; None: this process's.
 
     Raises EnvironmentFailedError.
@@ -145,7 +144,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def inherited(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return this process's environment variables without those of its own Python and Spark, and ``more``."""
+    """Return this process's environment variables without those for its Python and Spark, and ``more``."""
     kept = {name: value for name, value in os.environ.items() if not _NOT_INHERITED.match(name)}
     return {**kept, **(more or {})}
 

@@ -1,8 +1,8 @@
 """Runs another program; ends it, with all it started and its files, when the process that started this one ends.
 
-``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a session of its own; imports nothing of ours. A
+``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a separate session; imports nothing of ours. A
 task's process that is killed has no time to stop its children. It ends as its program does: with its exit code or by
-its signal. SIGTERM is for the program alone: who sends it to the group lets the program end in order.
+its signal. A SIGTERM to the group reaches the program alone, which can then end in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _PARENTS_END_S = 0.3
 
 
 def _on_parents_end(signal_number: int, parent_pid: int) -> None:
-    """Have the system send this process a signal when its parent ends (Linux; elsewhere a write to nobody ends it)."""
+    """Have the system send this process a signal when its parent ends (Linux).
+
+    Elsewhere the process ends at its next write, when the pipe has no reader.
+    """
     if sys.platform != "linux":
         return
     import ctypes
@@ -30,7 +33,8 @@ def _on_parents_end(signal_number: int, parent_pid: int) -> None:
 
 def _end_all(*_: object) -> None:
     """Remove the folder this file is in, which holds the program's secrets, and end the group, whatever happens."""
-    # A parent of several threads that is killed signals once for each: the second would cut the first one's work short.
+    # A parent of several threads that is killed signals once for each: the second signal would interrupt the first
+    # one's work.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         shutil.rmtree(os.path.dirname(os.path.abspath(__file__)), ignore_errors=True)
@@ -60,7 +64,7 @@ def main() -> None:
         _on_parents_end(signal.SIGKILL, own_pid)
         os.execv(sys.argv[2], sys.argv[2:])
     for pipe in (1, 2):
-        os.close(pipe)  # whose end is the program's alone to say
+        os.close(pipe)  # which only the program itself may end
     _, status = os.waitpid(program_pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code != 0:

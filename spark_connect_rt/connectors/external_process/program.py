@@ -1,6 +1,6 @@
-"""One kind of program: how it is called and what its lines mean. A subclass each for Singer and Airbyte.
+"""One kind of program: its command line and the meaning of its lines. A subclass each for Singer and Airbyte.
 
-Also its installation: where it is on this machine, with which environment variables, and what masks its secrets.
+Also its installation: its path on this machine, its environment variables, and the masking of its secrets.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from spark_connect_rt.connectors.external_process.program_settings import (
 )
 from spark_connect_rt.connectors.external_process.stream_rows import RowSettings
 
-# A temporary folder for one task's files: none but their owner reads them, and nothing of it stays.
+# A temporary folder for one task's files: only their owner can read them, and ``remove`` deletes all of them.
 #
 # Owns files of configuration, which hold secrets (a command line shows its words to every user of a machine), and the
-# masking of these secrets in what programs write.
+# masking of these secrets in the output of programs.
 
 
 _SECRET_NAME = re.compile(r"pass|secret|token|key|credential|auth", re.IGNORECASE)
@@ -58,12 +58,12 @@ class PrivateFolder:
         return path
 
     def remove(self) -> None:
-        """Remove all of it."""
+        """Remove the folder and all files in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def masking(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Return what replaces each of these texts by ``[hidden]``, longest first."""
+    """Return a function that replaces each of these texts by ``[hidden]``, longest first."""
     words = sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=len, reverse=True)
     if not words:
         return str
@@ -85,7 +85,7 @@ def texts_in(tree: Any, *, named_only: bool, named: bool = False) -> Iterator[st
 
 @dataclass(frozen=True, slots=True)
 class StreamCatalog:
-    """What a program offers: the names of its streams, and its own tree."""
+    """The streams that a program offers: their names, and the program's own tree."""
 
     streams: tuple[str, ...]
     tree: Any
@@ -111,7 +111,7 @@ class Program(ABC):
         return self.values[f"{self.prefix}.{name}"]
 
     def installation(self) -> tuple[list[str], str]:
-        """Return what pip is to install, and what the program is called if no setting says it."""
+        """Return the words that pip installs, and the program's name if no setting gives it."""
         requirement = requirement_words(self.setting("requirement"))
         return requirement, named_program(requirement)
 
@@ -121,7 +121,7 @@ class Program(ABC):
         self.path = program_path(self.setting("executable") or "", requirement, self.setting("python"), name)
 
     def start(self, arguments: Sequence[str]) -> Child:
-        """Start it. Raises ChildFailedError."""
+        """Start the program and return it as a child process. Raises ChildFailedError."""
         return Child(
             self._command(arguments),
             environment=self._environment(),
@@ -148,7 +148,7 @@ class Program(ABC):
 
     @property
     def mask(self) -> Mask:
-        """Return what hides its secrets in text."""
+        """Return a function that hides its secrets in text."""
         return masking(
             [
                 *texts_in(self.config, named_only=True),
@@ -177,7 +177,7 @@ class Program(ABC):
         return self._folder.path
 
     def close(self) -> None:
-        """Remove its files."""
+        """Remove its private folder with all files."""
         self._folder.remove()
 
     def _command(self, arguments: Sequence[str]) -> list[str]:
@@ -207,7 +207,7 @@ class Program(ABC):
         """
 
     def explain(self, output: bytes) -> str:
-        """Return why it failed, as far as the output of its discovery says it."""
+        """Return why it failed, as far as the output of its discovery shows it."""
         return ""
 
     def judge(self) -> None:
@@ -217,7 +217,7 @@ class Program(ABC):
         """
 
     def on_end(self, intake: Intake) -> None:
-        """Take note that a run ended well, before the next one."""
+        """Note that a run ended successfully, before the next one."""
 
     @abstractmethod
     def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:

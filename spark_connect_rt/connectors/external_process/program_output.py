@@ -1,9 +1,8 @@
-"""What one task's program said and was not returned yet: rows of streams, and states between them. Pure.
+"""The output of one task's program that has not been returned yet: rows of streams, and states between them. Pure.
 
-The rule it owns: a state is the offset of the records of its streams before it, so it follows them, in a batch of
-nothing that moves offsets only. Records that came after the last state of their stream keep the offset before them:
-what is not covered comes again. So a transaction must not end while it holds a record that no state of its stream
-covers.
+Owns this rule: a state is the offset of the records of its streams before it. So it follows them in an empty batch that
+only moves offsets. Records after the last state of their stream keep the offset before them, and are read again after a
+restart. So a transaction must not end while it holds a record that no state of its stream covers.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from spark_connect_rt.connectors.external_process.stream_rows import (
 from spark_connect_rt.connectors.record_times import wall_ms, with_time
 
 STREAM, STATE, SHARED = "stream", "state", "shared"
-"""Of a source partition, and of an offset: a stream's own state, and what belongs to several; both JSON text."""
+"""Of a source partition, and of an offset: a stream's own state, and the part that several share; both JSON text."""
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class Intake:
         """
         self.streams = tuple(streams)
         self.other_names: dict[str, str] = {}
-        """What records call a stream -> the stream."""
+        """Name of a stream in records -> the stream."""
         self._topic = topic
         self._settings = settings
         self._report = report
@@ -70,7 +69,7 @@ class Intake:
         self._covered: set[str] = set()  # streams that had a state since the last ``take``
         self._uncovered: set[str] = set()  # streams of which records were returned that no state covers
         self.covered: Piece | None = None
-        """The last piece of the last ``take`` behind which a transaction may end, None: there is none."""
+        """The last piece of the last ``take`` after which a transaction may end, None: there is none."""
         self.withheld = False
         """Whether there was such a piece since, but for records of other streams that no state covers."""
         self._schemas: dict[str, dict[str, Any]] = {}
@@ -100,7 +99,7 @@ class Intake:
         self._rows_of(stream).add_column(values)
 
     def state(self, parts: Mapping[str, Offset]) -> None:
-        """Take a state that covers the records before it of the streams in ``parts``; others keep what they have."""
+        """Take a state that covers the records before it of the streams in ``parts``; others keep their offsets."""
         self._covered |= parts.keys()
         for name, rows in self._rows.items():
             if self._stream_of(name) in parts:
@@ -117,7 +116,7 @@ class Intake:
         return progress
 
     def offsets(self) -> Mapping[str, Offset]:
-        """Return where each stream stands: what the next run starts with."""
+        """Return the newest offset of each stream, from which the next run starts."""
         return self._after
 
     def take(self, *, covered_only: bool = False) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""Settings that sources of programs share, below a prefix of each; and what they become."""
+"""The settings that sources of programs share, each below a prefix, and their typed form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TASK_STREAMS = "task.streams"
 
 
 def program_settings(prefix: str, program: str) -> ConfigDef:
-    """Return the settings below ``prefix``; ``program`` is what the docs call one (with its article)."""
+    """Return the settings below ``prefix``; ``program`` is the docs' word for one (with its article)."""
     return ConfigDef(
         [
             text("topic", "Topic of a stream's records. ${stream} is the stream's name.", REQUIRED, HIGH, non_empty),
@@ -134,7 +134,7 @@ def merged(tree: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def requirement_words(value: str | None) -> list[str]:
-    """Return what pip is to install, a word each."""
+    """Return the words that pip installs."""
     return shlex.split(value or "")
 
 
@@ -162,7 +162,7 @@ def chosen(streams: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 def plain_names(patterns: Sequence[str]) -> bool:
-    """Whether patterns are names: what they choose is known without asking."""
+    """Return whether all patterns are plain names: then the chosen streams are known without a discovery."""
     return not any(character in pattern for pattern in patterns for character in "*?[!")
 
 

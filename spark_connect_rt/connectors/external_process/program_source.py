@@ -1,4 +1,4 @@
-"""The connector of every source of programs: discovers streams beside the worker and shares them among tasks."""
+"""The connector of all sources that are programs: discovers streams on the worker and divides them among tasks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from spark_connect_rt.errors import ConnectError
 
 
 class ProgramSourceConnector(SourceConnector):
-    """One program; its streams are shared among at most ``tasks.max`` tasks, each with a process of its own."""
+    """One program; its streams are divided among at most ``tasks.max`` tasks, each with a separate process."""
 
     task: ClassVar[type[ProgramSourceTask]]
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return self.task.definition
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return self.task
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -62,17 +62,20 @@ class ProgramSourceConnector(SourceConnector):
         return [{**self.config, name: json.dumps(share)} for share in shares(self._streams, max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Return what no single setting shows: there is nothing to run."""
+        """Return problems that involve several settings: there is no program to run."""
         name, other = f"{self._prefix}.executable", f"{self._prefix}.requirement"
         return {} if config.get(name) or config.get(other) else {other: [f"must be set, or {name}"]}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Declare it where transactions end behind states: what a cut-off run said after its last one is dropped."""
+        """Return SUPPORTED if transactions end after states.
+
+        The output of a failed run after its last state is dropped.
+        """
         bounded = config.get(BOUNDARY, "").lower() == "connector"
         return ExactlyOnceSupport.SUPPORTED if bounded else ExactlyOnceSupport.UNSUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
-        """Declare it: see ``exactly_once_support``."""
+        """Return SUPPORTED, as ``exactly_once_support`` describes."""
         return ConnectorTransactionBoundaries.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:

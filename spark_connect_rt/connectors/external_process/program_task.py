@@ -1,8 +1,8 @@
-"""Runs a program again and again and returns what it says as records: the task of every source of programs.
+"""Runs a program repeatedly and returns its output as records: the task of all sources that are programs.
 
-Owns the order of a run (discover if the catalog is old, read, wait), what a failed run costs, and when a program counts
-as hung. One thread; the program's own threads are the child's. What a run said before it failed is returned; the next
-run begins at the last state, so what came after that comes again: at-least-once.
+Owns the order of a run (discover if the catalog is old, read, wait), the consequences of a failed run, and when a
+program counts as hung. One thread; the program's own threads are the child's. The output of a run before its failure is
+returned. The next run begins at the last state and reads everything after it again: at-least-once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ProgramSourceTask(SourceTask):
         self._over = False
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
-        """Return what the program said since the last poll. Raises what ends the task."""
+        """Return the program's output since the last poll. Raises the error that ends the task."""
         if self._fatal is not None:
             raise self._fatal
         if self._child is None and not self._begin():
@@ -85,11 +85,11 @@ class ProgramSourceTask(SourceTask):
         return polled or None
 
     def _bound(self, transactions: TransactionContext, ended_well: bool) -> None:
-        """Say where transactions end (connector-defined ones): behind states, and behind a run that is over.
+        """Define where transactions end (connector-defined ones): after states, and after a completed run.
 
-        A transaction ends behind a state only if every record in it is covered by a state of its own stream: others
-        would be committed, and come again. What a failed run said after its last state comes again, so it is dropped.
-        A run that ended well may have said no state at all; then all of it counts.
+        A transaction ends after a state only if each record in it is covered by a state of the same stream. Other
+        records would be committed and read again. The output of a failed run after its last state is read again, so it
+        is dropped. A successful run may have sent no state at all; then all of its output counts.
 
         Raises ExternalError: a run failed, and one end of the transaction would drop or commit too much.
         """
@@ -99,7 +99,7 @@ class ProgramSourceTask(SourceTask):
         if ended_well:
             transactions.commit_transaction()
         elif self._has_failed:
-            if self._intake.withheld:  # an abort keeps the offsets behind what it drops
+            if self._intake.withheld:  # an abort keeps the offsets after the dropped records
                 self._fatal = ExternalError(
                     f"a run failed in a transaction with records after the last state and more than {HELD_BYTES} "
                     "bytes that no state covers. Restart the task: nothing is lost or delivered twice"
@@ -118,7 +118,7 @@ class ProgramSourceTask(SourceTask):
         return max(1, round(min(_IDLE_MS, (self._due_s - self.clock()) * 1000)))  # it may be due at no time
 
     def has_more(self) -> bool:
-        """Whether the first run is not over: what a read that ends is to wait for."""
+        """Return whether the first run is still in progress. A read that ends with the data waits for it."""
         return not self._over
 
     def stop(self) -> None:
@@ -160,7 +160,10 @@ class ProgramSourceTask(SourceTask):
         return self._program.read_arguments(self._catalog, self._intake, self._intake.offsets())
 
     def _listen(self) -> bool:
-        """Take what came, up to a poll's worth; True: with that a run has ended well. Raises ChildFailedError."""
+        """Process the output so far, up to a poll's worth.
+
+        True: a run has ended successfully. Raises ChildFailedError.
+        """
         child = self._child
         assert child is not None
         taken = 0
@@ -188,7 +191,7 @@ class ProgramSourceTask(SourceTask):
         return False
 
     def _on_line(self, line: bytes) -> None:
-        """Take one line. A line that begins as an object and is none was data once: it is errant."""
+        """Process one line. A line that begins like an object but is invalid was probably data: it is errant."""
         if not line.lstrip().startswith(b"{"):
             if line.strip():
                 log.warning("%s wrote an invalid message: %s", self._name, self._shown(line))
@@ -202,7 +205,7 @@ class ProgramSourceTask(SourceTask):
             self._report(f"a line of {self._name}", DataError(f"not a message: {error!r}"), line)
 
     def _report(self, place: str, error: Exception, data: bytes | None) -> None:
-        """Give up a line or an object. Raises what it is refused with: then the task is over."""
+        """Skip a line or an object. Raises the error of the report: then the task is over."""
         try:
             self.context.report_errant(place, error, data)
         except Exception as refusal:
@@ -217,7 +220,10 @@ class ProgramSourceTask(SourceTask):
         return self._program.mask(line[:_SHOWN].decode(errors="replace"))
 
     def _end_step(self) -> bool:
-        """Go on behind a program that ended well: with reading after discovery, with waiting after that: then True."""
+        """Continue after a program that ended successfully. Returns False after discovery, which reading follows.
+
+        Returns True after reading: the task waits for the next run.
+        """
         discovering, self._discovering = self._discovering, None
         self._end_child()
         if discovering is not None:

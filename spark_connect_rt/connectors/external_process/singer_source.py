@@ -1,7 +1,7 @@
 """Any Singer tap as a source: its streams become topics, its STATE messages source offsets.
 
-Partition ``{"stream": tap_stream_id}``; the offset holds that stream's bookmark. A tap that is started again gets the
-state of its last STATE message that is durable, so what it said after that comes again: at-least-once.
+Partition ``{"stream": tap_stream_id}``; the offset holds that stream's bookmark. A restarted tap gets the state of its
+last durable STATE message and sends everything after it again: at-least-once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from spark_connect_rt.errors import ConnectError, DataError
 
 # Singer's catalog, its state and its batches, as trees. Pure, but for the files of a batch.
 #
-# A tap has one state for all of its streams. Kept by stream (``bookmarks``), so that streams may move between tasks;
-# what a tap keeps elsewhere in its state is kept with each of its task's streams.
+# A tap has one state for all of its streams. It is stored by stream (``bookmarks``), so that streams may move between
+# tasks. Other parts of the state are stored with each of the task's streams.
 
 
 _BOOKMARKS, _CURRENT = "bookmarks", "currently_syncing"
@@ -40,7 +40,7 @@ METHODS = ("auto", "FULL_TABLE", "INCREMENTAL", "LOG_BASED")
 
 
 def singer_catalog(output: bytes) -> StreamCatalog:
-    """Return what a tap's discovery printed. Raises ConnectError: it is no catalog."""
+    """Return the catalog that a tap's discovery printed. Raises ConnectError: it is not a valid catalog."""
     try:
         tree = orjson.loads(output)
         return StreamCatalog(tuple(stream_id(stream) for stream in tree["streams"]), tree)
@@ -49,7 +49,7 @@ def singer_catalog(output: bytes) -> StreamCatalog:
 
 
 def stream_id(entry: Mapping[str, Any]) -> str:
-    """Return what state and settings call a stream of a catalog."""
+    """Return the name of a catalog's stream in state and settings."""
     return str(entry.get("tap_stream_id") or entry["stream"])
 
 
@@ -62,7 +62,7 @@ def selected(
     """Return the catalog with just these streams selected, and every column that may be.
 
     Args:
-        method: of replication; ``auto`` leaves what the tap says.
+        method: of replication; ``auto`` keeps the tap's own.
         replication_keys: stream -> column.
 
     Raises ConnectError: a stream is not in it.
@@ -99,7 +99,7 @@ def _root_metadata(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
-    """Return a STATE's value by stream. Raises DataError: it is no object."""
+    """Return the value of a STATE by stream. Raises DataError: it is not an object."""
     if not isinstance(state, dict):
         raise DataError(f"the state is not an object: {state!r:.80}")
     bookmarks = state.get(_BOOKMARKS)
@@ -111,10 +111,10 @@ def parts_of(state: Any, streams: Sequence[str]) -> dict[str, Offset]:
 
 
 def joined_state(offsets: Mapping[str, Offset]) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the state to start a tap with, None where there is none, and what of it is left out.
+    """Return the state to start a tap with, None where there is none, and the names of its parts that are left out.
 
-    Left out is what two streams' offsets say differently of what they share: they were in different tasks. The tap then
-    reads more than it has to.
+    A shared part is left out if two streams' offsets differ in it, because they were in different tasks. The tap then
+    reads more than necessary.
     """
     shared: dict[str, Any] = {}
     disputed: set[str] = set()
@@ -208,24 +208,24 @@ CONFIG = program_settings("singer", "the tap") + ConfigDef(
 
 
 class SingerTap(Program):
-    """One tap."""
+    """One Singer tap, a program that writes Singer messages."""
 
     prefix = "singer"
     deleted_field = "_sdc_deleted_at"
 
     def discover_arguments(self) -> list[str] | None:
-        """See Program."""
+        """Return the arguments of a discovery run, None if the catalog is a setting."""
         if self.setting("catalog") is not None:
             return None
         return ["--config", self.file("config.json", self.config), "--discover"]
 
     def catalog(self, output: bytes) -> StreamCatalog:
-        """See Program."""
+        """Return the streams of the catalog that is set, or else of the discovery's output."""
         given = self.setting("catalog")
         return singer_catalog(output if given is None else given.encode())
 
     def read_arguments(self, catalog: StreamCatalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
-        """See Program."""
+        """Return the arguments of a run that reads; configuration, catalog and state are files."""
         keys = {name: str(key) for name, key in json_of(self.setting("replication.keys")).items()}
         tree = selected(catalog, intake.streams, self.setting("replication.method"), keys)
         for entry in tree["streams"]:
@@ -240,7 +240,7 @@ class SingerTap(Program):
         return words if state is None else [*words, "--state", self.file("state.json", state)]
 
     def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:
-        """See Program."""
+        """Process one message: RECORD, STATE, SCHEMA, BATCH or ACTIVATE_VERSION."""
         match message.get("type"):
             case "RECORD":
                 intake.record(message["stream"], message["record"])

@@ -1,7 +1,7 @@
 """Records of one stream as batches of columns: its schema and version, its key, deletions. Pure.
 
-Owns what a stream's JSON objects become. Objects that arrive together become one Arrow column; when one of them does
-not fit, they go one by one, leniently first, and what still does not fit is reported.
+Owns the conversion of a stream's JSON objects. Objects that arrive together become one Arrow column. If some of them do
+not fit, they go one by one, leniently first, and those that still do not fit are reported.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from spark_connect_rt.errors import DataError
 
 # JSON Schema, as Singer and Airbyte describe a stream, as Connect schema and Arrow type. Pure.
 #
-# | JSON Schema | Connect |
-# |---|---|
-# | string | STRING; with ``times`` and format date-time or date: Timestamp (ms), Date |
-# | integer, number, boolean | INT64, FLOAT64, BOOLEAN |
-# | object with properties | STRUCT |
-# | array with items | ARRAY |
-# | anything else: several types, objects without properties, ``{}`` | STRING: a text as it is, else its JSON |
+# - string: STRING; with ``times`` and format date-time or date: Timestamp (ms), Date
+# - integer, number, boolean: INT64, FLOAT64, BOOLEAN
+# - object with properties: STRUCT
+# - array with items: ARRAY
+# - anything else (several types, objects without properties, ``{}``): STRING, a text as it is, else its JSON
 #
 # Every value may be absent, whatever the schema says.
 
@@ -46,10 +44,11 @@ _DEEPEST = 32
 
 @dataclass(frozen=True, slots=True)
 class SchemaShape:
-    """What values of one JSON Schema are. ``change`` makes a JSON value one that Arrow takes; None: as it is.
+    """The form of the values of one JSON Schema.
 
-    ``lenient`` does the same and turns what does not fit: numbers into text, whole floats into integers.
-    Both raise DataError: the value cannot be turned without loss.
+    ``change`` makes a JSON value one that Arrow takes; None: no change is needed.
+    ``lenient`` does the same and also converts values that do not fit: numbers to text, whole floats to integers.
+    Both raise DataError: the value cannot be converted without loss.
     """
 
     schema: Schema
@@ -81,7 +80,7 @@ def shape_of(tree: Any, times: bool = False, depth: int = 0) -> SchemaShape:
 
 
 def _single_type(tree: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return the one type beside null and the schema that has it; an empty text: there are several, or none."""
+    """Return the one type other than null and its schema. An empty text: there are several types, or none."""
     if not isinstance(tree, dict):
         return "", {}
     for word in ("anyOf", "oneOf"):
@@ -201,17 +200,17 @@ _TIMES: Mapping[str, SchemaShape] = {
 }
 
 Report = Callable[[str, Exception, bytes | None], None]
-"""Gives up one object: its place, why, its JSON. May raise."""
+"""Reports one object: its place, the error, its JSON. May raise."""
 Piece = SourceBatch | SourceRecord
 Placed = Callable[[Mapping[str, Any], Mapping[str, Any]], Piece]
 """Makes a piece from its source partition and offset, which are known last."""
 VERSION, FINGERPRINT = "schema.version", "schema.fingerprint"
-"""Of a source offset: what a stream's schema was called last, so that a restart calls it the same."""
+"""Fields of a source offset that keep the last version of a stream's schema, so that a restart continues it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
-    """How rows are made. ``deleted_field``: set in an object that is gone; empty: none is."""
+    """How rows are made. ``deleted_field``: set in a deleted object; empty: the program has none."""
 
     structs: bool = True
     """False: objects stay JSON trees without a schema."""
@@ -222,7 +221,7 @@ class RowSettings:
 
 @dataclass(frozen=True, slots=True)
 class StreamSchema:
-    """A stream's schema: what its objects are, and which of their fields are the key."""
+    """A stream's schema: the form of its objects, and the names of the key's fields."""
 
     shape: SchemaShape
     keys: tuple[str, ...]
@@ -243,7 +242,7 @@ def stream_schema(
 ) -> StreamSchema:
     """Return the schema of a stream; its version is the one before, plus one if anything changed.
 
-    Keys that are no fields are left out. ``offset``: the stream's, with what its schema was before.
+    Keys that are not in the schema are left out. ``offset``: the stream's offset with the previous version.
     """
     shape = shape_of({**tree, "type": "object"}, settings.times)
     named = tuple(name for name in keys if name in shape.fields)
@@ -263,7 +262,7 @@ class StreamRows:
         self.stream = stream
         self.schema: StreamSchema | None = None
         self.unknown: set[str] = set()
-        """Fields that came and are in no schema: they are left out."""
+        """Fields of objects that are in no schema: they are left out."""
         self._topic = topic
         self._settings = settings
         self._report = report
@@ -272,12 +271,12 @@ class StreamRows:
         self._marked_objects = self._marked_pieces = 0  # how many of each are before the last mark
 
     def begin(self, schema: StreamSchema) -> None:
-        """Take a schema: what came before has the one before."""
+        """Set the schema of the objects that follow. Earlier objects keep the previous one."""
         self._close()
         self.schema = schema
 
     def add(self, value: dict[str, Any]) -> None:
-        """Take one object. Raises what the report of one that does not fit raises."""
+        """Add one object. Raises the error of the report if it does not fit."""
         deleted = self._settings.deleted_field
         if deleted and self._settings.tombstones and value.get(deleted) is not None and self._has_key():
             self._close()
@@ -300,13 +299,13 @@ class StreamRows:
         self._append_column(pa.StructArray.from_arrays(columns, fields=[kind.field(i) for i in range(kind.num_fields)]))
 
     def mark(self) -> None:
-        """Divide what came from what will come; only the last mark counts."""
+        """Set the mark between the objects so far and later ones; only the last mark counts."""
         self._marked_objects, self._marked_pieces = len(self._objects), len(self._pieces)
 
     def take(self, *, covered_only: bool = False) -> tuple[list[Placed], list[Placed]]:
-        """Return what was taken in before the last mark and after it; then there is nothing, and no mark.
+        """Return the pieces before the last mark and those after it, then forget the pieces and the mark.
 
-        ``covered_only``: what is after the mark stays here, in its order, and an empty list is returned for it.
+        ``covered_only``: the pieces after the mark stay here, in their order, and an empty list is returned for them.
         """
         self._close()
         covered, rest = self._pieces[: self._marked_pieces], self._pieces[self._marked_pieces :]
@@ -386,7 +385,7 @@ class StreamRows:
         return {name: value.get(name) for name in keys} if keys else None
 
     def _has_key(self) -> bool:
-        """Whether a tombstone can say of whom it is; else a deleted object is a record like others."""
+        """Return whether a tombstone can have the object's key; if not, a deleted object is a record like others."""
         return self.schema is not None and bool(self.schema.keys)
 
     def _delete(self, value: dict[str, Any]) -> None:

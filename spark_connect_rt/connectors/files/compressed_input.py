@@ -1,4 +1,4 @@
-"""A compressed file as the bytes that are in it; what tells compressed files and others that are no text from text."""
+"""A compressed file as its decompressed bytes, and the detection of files that are compressed or not text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compression_of(start: bytes, path: str) -> str | None:
 
 
 def whole_input(path: str, position: int) -> FileInput | CompressedInput:
-    """Return the input of a file that no one appends to. Raises ConnectError."""
+    """Return the input of a complete file, which does not grow. Raises ConnectError."""
     try:
         with open(path, "rb") as file:
             compression = compression_of(file.read(16), path)
@@ -52,7 +52,7 @@ def whole_input(path: str, position: int) -> FileInput | CompressedInput:
 
 
 class CompressedInput:
-    """As FileInput, of a file that does not change; ``position`` counts the bytes that come out of it."""
+    """As FileInput, of a file that does not change; ``position`` counts its decompressed bytes."""
 
     restarts = 0
 
@@ -66,7 +66,7 @@ class CompressedInput:
         self._ahead = b""  # read and not passed
 
     def available(self) -> int:
-        """Return how many bytes are known to lie past the position; 0: it is at the end. Raises ConnectError."""
+        """Return how many bytes are known to follow the position; 0: it is at the end. Raises ConnectError."""
         left_bytes = len(self.read(self.incomplete_bytes + 1))
         return left_bytes if left_bytes > self.incomplete_bytes else 0
 
@@ -98,7 +98,7 @@ class CompressedInput:
             left_bytes -= len(passed)
 
     def advance(self, size_bytes: int) -> None:
-        """Move the position behind ``size_bytes`` of whole rows."""
+        """Move the position forward by ``size_bytes`` of whole rows."""
         self.position += size_bytes
         self._ahead = self._ahead[size_bytes:]
         self.incomplete_bytes = 0
@@ -108,7 +108,7 @@ class CompressedInput:
         return None
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if self._stream is not None:
             self._stream.close()
         self._stream, self._ahead = None, b""

@@ -1,7 +1,7 @@
 """Rows of a CSV or JSON-lines file as records with typed columns; rows appended later follow.
 
-Offsets are ``{"filename": f}`` -> ``{"position": bytes, "line": lines}``: the end of the last row that was handed on.
-A row counts when its line end is there. An unreadable row goes to ``context.report_errant`` with file, line, offset.
+Offsets are ``{"filename": f}`` -> ``{"position": bytes, "line": lines}``: the end of the last returned row. A row
+counts when its line end is there. An unreadable row goes to ``context.report_errant`` with file, line, offset.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class DelimitedFileSourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return DelimitedFileSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -94,7 +94,7 @@ class DelimitedFileSourceTask(SourceTask):
     """Reads one file by chunks; a chunk's rows are one batch of structs."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go to where the last run ended. Raises BadConfigError, ConnectError (no file, a useless offset)."""
+        """Resume where the last run ended. Raises BadConfigError, ConnectError (no file, an invalid offset)."""
         self._values = checked_rows(CONFIG, config)
         path: str = self._values["file"]
         if not os.path.isfile(path):
@@ -117,15 +117,15 @@ class DelimitedFileSourceTask(SourceTask):
         return [rows_batch(self._values, self._partition, offset, self._rows.schema, rows)]
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        """Return a short wait while data is sparse, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
 
     def idle_look(self) -> IdleLook | None:
-        """Return a look at the file's size, once data has not come for a while."""
+        """Return a check of the file's size, once no data has arrived for a while."""
         return self._rows.changes() if self._pace.calm else None
 
     def stop(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if hasattr(self, "_rows"):
             self._rows.close()
 

@@ -1,7 +1,7 @@
-"""The rows of one CSV or JSON-lines file in order, by the batch; the place behind each batch is where to go on.
+"""The rows of one CSV or JSON-lines file in order, by the batch, each with the position from which reading resumes.
 
-A row counts when its line end is there; in a file that is ``whole`` (no one appends to it) the end of the file is one.
-An unreadable row is reported with file, line and offset, and left out.
+A row counts when its line end is there. In a file that is ``whole`` (it does not grow) the end of the file counts as a
+line end. An unreadable row is reported with file, line and offset, and left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class DelimitedRows:
         *,
         whole: bool = False,
     ) -> None:
-        """Go to byte ``position``, behind ``line`` lines. Raises ConnectError: a whole file is of no use."""
+        """Go to byte ``position``, after ``line`` lines. Raises ConnectError: a whole file is unusable."""
         self.line = line
         self.given_up = 0  # rows that were reported
         self.schema: Schema | None = None  # of a row, known with the first batch
@@ -67,17 +67,17 @@ class DelimitedRows:
 
     @property
     def position(self) -> int:
-        """Bytes up to the end of the last row that was handed on."""
+        """Bytes up to the end of the last returned row."""
         return self._input.position
 
     def next(self) -> pa.StructArray | None:
-        """Return the next rows; none of them where a chunk was unreadable; None: there is nothing more (yet).
+        """Return the next rows; no rows if a chunk was unreadable. None: there are no more rows (yet).
 
-        Raises DataError: an unreadable row is not tolerated; ConnectError: the file or its header is of no use.
+        Raises DataError: an unreadable row is not tolerated. Raises ConnectError: the file or its header is unusable.
         """
         if not self._pending:
             while (chunk := self._complete_rows()) is None:
-                pass  # a row without end was given up: look behind it
+                pass  # a row without end was skipped: read on after it
             if not chunk:
                 return None
             self._cut(chunk)
@@ -88,11 +88,11 @@ class DelimitedRows:
         return pa.array([], pa.struct([]))
 
     def changes(self) -> IdleLook | None:
-        """See FileInput."""
+        """Return a check whether the file has changed (``FileInput.changes``)."""
         return self._input.changes()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         self._input.close()
 
     def _complete_rows(self) -> bytes | None:
@@ -117,7 +117,10 @@ class DelimitedRows:
             size_bytes *= 4  # one row is longer than the chunk, or a quote is never closed
 
     def _has_text(self) -> bool:
-        """Learn encoding and line ends, again until there is a line; False: there is nothing behind the mark."""
+        """Detect encoding and line ends, again until there is a line.
+
+        False: there is nothing after the byte order mark.
+        """
         if self._text is not None and self.line:
             return True
         start = self._input.read(CHUNK_BYTES, ahead_bytes=-self.position)
@@ -196,7 +199,7 @@ class DelimitedRows:
         return CsvFormat(columns, self._values["delimiter"], tuple(self._values["null.values"]), inferred)
 
     def _read_header(self) -> list[str] | None:
-        """Return the column names, also when reading goes on further down; None: the first row is not complete."""
+        """Return the column names, also when reading resumes further down. None: the first row is not complete."""
         assert self._text is not None
         mark_bytes = self._text.mark_bytes
         start, raw_bytes = self._read(CHUNK_BYTES, ahead_bytes=mark_bytes - self.position)

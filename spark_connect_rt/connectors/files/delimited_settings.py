@@ -104,7 +104,10 @@ def checked_rows(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, 
 
 
 def row_problems(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return problems of settings against each other; what a single setting shows is reported by itself."""
+    """Return problems of settings that contradict each other.
+
+    A problem of a single setting is reported with that setting.
+    """
     if any(value.errors for value in definition.validate(config)):
         return {}
     try:

@@ -1,7 +1,7 @@
-"""The files of a directory: which are there and settled, and what becomes of one that was read.
+"""The files of a directory: which are there and settled, and how a file that was read is moved or deleted.
 
-A file is settled when its size and its time stayed the same for a while, as seen from here: who writes it may use
-another clock. Moving and deleting repeat without harm.
+A file is settled when its size and its time have not changed for a while by this machine's clock, because its writer
+may have another clock. Moving and deleting can be repeated without harm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HIDDEN = (".", "_")  # half-written or not data, by the custom of Hadoop and of 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file as it stood when the directory was looked at."""
+    """A file with its size and time when the directory was listed."""
 
     path: str
     size_bytes: int
@@ -37,7 +37,7 @@ class DirectoryFiles:
     """One task's share of a directory."""
 
     def __init__(self, directory: str, wanted: Callable[[str], bool], settle_ms: int) -> None:
-        """Look at files whose name is ``wanted``, once they are unchanged for ``settle_ms``."""
+        """Watch files whose name is ``wanted``, once they are unchanged for ``settle_ms``."""
         self._directory = directory
         self._wanted = wanted
         self._settle_ms = settle_ms
@@ -63,7 +63,7 @@ class DirectoryFiles:
                 ]
         except FileNotFoundError as error:
             if os.path.isdir(self._directory):
-                return []  # a file went while it was looked at: another look will tell
+                return []  # a file was removed meanwhile: the next check will show it
             raise self._refused(error) from error
         except OSError as error:
             raise self._refused(error) from error
@@ -73,7 +73,7 @@ class DirectoryFiles:
 
 
 def is_as_found(found: FoundFile) -> bool:
-    """Tell whether the file is there and as it was."""
+    """Return whether the file exists and is unchanged."""
     try:
         return _found(found.path, os.stat(found.path)) == found
     except OSError:
@@ -105,7 +105,7 @@ def rename(path: str, suffix: str) -> str:
 
 
 def delete(path: str) -> None:
-    """Delete a file that may be gone already. Raises ConnectError."""
+    """Delete a file that may be deleted already. Raises ConnectError."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError as error:
@@ -118,6 +118,6 @@ def _move(path: str, wanted: str, suffix: str = "") -> str:
     while os.path.exists(target):
         number += 1
         target = f"{wanted.removesuffix(suffix) if suffix else wanted}.{number}{suffix}"
-    if os.path.exists(path):  # else: a crash came after the move
+    if os.path.exists(path):  # else: a crash followed the move
         shutil.move(path, target)
     return target

@@ -1,8 +1,8 @@
 """The files of a directory as records: CSV, JSON lines, Parquet; each file is read once, then left, moved or deleted.
 
-Offsets are ``{"file": path}`` -> ``{"line": lines, "position": bytes}`` or ``{"row": rows}``, each with the file's
-size and time, which distinguish another file of the same name. A file is done with only when the stored offset says
-that its last row was handed on: then its rows are in the topic and no restart reads it again.
+Offsets are ``{"file": path}`` -> ``{"line": lines, "position": bytes}`` or ``{"row": rows}``, each with the file's size
+and time, which distinguish another file of the same name. A file is finished only when the stored offset shows that its
+last row was returned. Then its rows are in the topic, and no restart reads it again.
 """
 
 from __future__ import annotations
@@ -169,18 +169,21 @@ def name_filter(values: Mapping[str, Any], config: Mapping[str, str]) -> Callabl
     return wanted
 
 
-# The rows of one Parquet file in order, by the batch; the row behind each batch is where to go on.
+# The rows of one Parquet file in order, by the batch, each with the row from which reading resumes.
 
 
 BATCH_ROWS = 8_192
 
 
 class ParquetRows:
-    """Reads one file that no one changes. ``row`` counts the rows handed on."""
+    """Reads one complete file. ``row`` counts the returned rows."""
 
     def __init__(self, path: str, row: int = 0) -> None:
-        """Open it. Raises DataError: it is no Parquet file, or a column has no Connect form;
-        RetriableError: it cannot be read just now."""
+        """Open the file.
+
+        Raises DataError: it is not a Parquet file, or a column has no Connect form.
+        Raises RetriableError: it cannot be read just now.
+        """
         self.row = row
         self._path = path
         try:
@@ -211,11 +214,11 @@ class ParquetRows:
         return rows
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         self._file.close()
 
     def _from(self, row: int) -> Iterator[pa.RecordBatch]:
-        """Yield the batches behind ``row``; row groups before it are not read."""
+        """Yield the batches after ``row``; row groups before it are not read."""
         metadata, skip = self._file.metadata, row
         groups: list[int] = []
         for group in range(metadata.num_row_groups):
@@ -245,11 +248,11 @@ class DirectorySourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return DirectorySourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -269,7 +272,7 @@ class DirectorySourceConnector(SourceConnector):
         """Check the new offsets. Raises ConnectError."""
         for partition, offset in offsets:
             if offset is None:
-                continue  # whatever is stored may be forgotten
+                continue  # every stored offset may be removed
             if not isinstance((partition or {}).get(FILE), str):
                 raise ConnectError(f"a source partition must be {{'{FILE}': path}}, got {partition}")
             wanted = (ROW,) if config.get("format", "csv").lower() == "parquet" else (LINE, POSITION)
@@ -321,7 +324,7 @@ class DirectorySourceTask(SourceTask):
         return 1 if self._reading is not None or self._waiting else IDLE_WAIT_MS
 
     def stop(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if hasattr(self, "_reading"):
             self._close()
 
@@ -346,7 +349,7 @@ class DirectorySourceTask(SourceTask):
         return self._reading is not None
 
     def _look(self) -> None:
-        """Queue what is new in the directory, with the stored offsets, asked for at once."""
+        """Queue the new files of the directory. Their stored offsets are read with one call."""
         if self.clock() < self._look_at_ms:
             return
         self._look_at_ms = self.clock() + self._values["poll.interval.ms"]
@@ -360,7 +363,7 @@ class DirectorySourceTask(SourceTask):
             self._waiting.extend(zip(new, offsets, strict=True))
 
     def _end_of(self, found: FoundFile, *, bad: bool) -> None:
-        """Close the file that is read; what becomes of it waits for the offset of what was handed on of it."""
+        """Close the file that is read. It is moved or deleted once the offset of its returned rows is stored."""
         reading, self._reading = self._reading, None
         if reading is not None:
             reading.close()
@@ -377,7 +380,7 @@ class DirectorySourceTask(SourceTask):
             self._unstored[found.path] = (found, reading.last_offset, bad)
 
     def _finish_stored(self) -> None:
-        """Be done with files whose last offset is stored."""
+        """Finish the files whose last offset is stored."""
         if not self._unstored or self.clock() < self._check_at_ms:
             return
         self._check_at_ms = self.clock() + STORED_CHECK_MS
@@ -414,7 +417,7 @@ class DirectorySourceTask(SourceTask):
         if not is_as_found(found):
             log.warning("file %s was changed or deleted while it was read: %s", found.path, error)
             self._close()
-            return  # another look shows what it is now
+            return  # the next check shows its present state
         if self._values["file.error.directory"] and not self.context.previewed:
             log.error("moving file %s to %s: %s", found.path, self._values["file.error.directory"], error)
             self._end_of(found, bad=True)
@@ -438,7 +441,7 @@ class _Reading:
         if offset is not None and not _is_of(offset, found):
             log.warning("file %s is not the file of its stored offset, reading it from its beginning", found.path)
             offset = None
-        self.reached = offset  # what a new start of the file goes on from
+        self.reached = offset  # the offset from which a restart of the file resumes
         self._rows: ParquetRows | DelimitedRows
         if values["format"] == "parquet":
             self._rows = ParquetRows(found.path, _count(offset, ROW))
@@ -463,7 +466,7 @@ class _Reading:
     def gave_nothing(self) -> bool:
         """Whether the file has bytes, and neither this nor an earlier run had a row of it, good or unreadable.
 
-        A Parquet file says itself that it has none.
+        A Parquet file shows itself that it has none.
         """
         rows = self._rows
         unread = self.found.size_bytes > 0 and self.reached is None
@@ -479,13 +482,13 @@ class _Reading:
 
 
 def _is_of(offset: Mapping[str, Any], found: FoundFile) -> bool:
-    """Tell whether an offset is of just this file; one that a user wrote may leave out what tells."""
+    """Return whether an offset belongs to this very file. An offset that a user wrote may lack size and time."""
     here = {SIZE: found.size_bytes, MODIFIED: found.modified_ms}
     return all(offset.get(name, value) == value for name, value in here.items())
 
 
 def _count(offset: Mapping[str, Any] | None, name: str) -> int:
-    """Return a count of an offset, 0 where there is no offset. Raises ConnectError: it is none."""
+    """Return a count of an offset, 0 where there is no offset. Raises ConnectError: the count is invalid."""
     count = 0 if offset is None else offset.get(name)
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ConnectError(f"the offset must have '{name}', a whole number that is not negative, not {count!r}")

@@ -1,11 +1,11 @@
-"""A growing file, read by position: what every file source here stands on.
+"""A growing file, read by position: the basis of every file source here.
 
-Owns: opening, waiting for a missing file, truncation and replacement. An idle look at the file is one ``stat``.
+Owns: opening, waiting for a missing file, truncation and replacement. A check of an idle file is one ``stat``.
 
-A file that became shorter than the position starts over at its beginning: its old content is gone. When the name
-stands for another file (rotation), the old one is read to its end first; then the new one is read from its beginning,
-however long it is. Only a new file that begins with what was read goes on at the position: editors save so. A restart
-has no old file to compare with and goes on at the position, as in Java.
+A file that became shorter than the position is read again from its beginning: its old content is gone. When the name
+refers to another file (rotation), the old one is read to its end first. The new one is then read from its beginning,
+however long it is. Reading continues at the position only if the new file begins with the bytes read so far: editors
+save so. After a restart there is no old file to compare with, and reading resumes at the position, as in Java.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.connectors.files.file_problems import file_problem
 from spark_connect_rt.errors import ConnectError
 
-COMPARED_BYTES = 64 << 10  # at each end of what was read, when a file was replaced
+COMPARED_BYTES = 64 << 10  # at each end of the bytes read, when a file was replaced
 FileState = tuple[int, int, int]  # device, inode, size
 log = logging.getLogger(__name__)
 
 
 class FileInput:
-    """One file and how far it was read. ``position`` counts bytes and only moves when ``advance`` says so.
+    """One file and how far it was read.
 
-    ``incomplete_bytes`` is what the reader has seen past the position and cannot use before more comes.
+    ``position`` counts bytes and only moves with ``advance``. ``incomplete_bytes`` is the number of bytes after the
+    position that the reader has seen and cannot use before more arrive.
     """
 
     def __init__(self, path: str, position: int = 0) -> None:
-        """Remember the file; it is opened when first looked at."""
+        """Take the file's path; the file is opened on first use."""
         self.path = path
         self.position = position
         self.incomplete_bytes = 0
@@ -43,7 +44,7 @@ class FileInput:
         self._missing_reported = False
 
     def available(self) -> int:
-        """Return how many bytes lie past the position; 0 when there is nothing new, or no file (yet).
+        """Return how many bytes follow the position; 0 when there is nothing new, or no file (yet).
 
         Raises ConnectError: the file is there and cannot be opened.
         """
@@ -72,7 +73,7 @@ class FileInput:
         return found.st_size - self.position
 
     def _read_before(self) -> tuple[bytes, bytes] | None:
-        """Return the first and the last bytes of what the open file has up to the position, None without a file."""
+        """Return the first and the last bytes of the open file up to the position, None without a file."""
         if self._descriptor < 0 or not self.position:
             return None
         size_bytes = min(self.position, COMPARED_BYTES)
@@ -96,9 +97,9 @@ class FileInput:
         self.restarts += 1
 
     def changes(self) -> IdleLook | None:
-        """Return what tells, from any thread, whether the file is another one than at the last look, or its size is.
+        """Return a check, for any thread, whether the file was replaced or its size changed since the last check.
 
-        None: its name is gone and what is open may still grow.
+        None: its name is gone, and the open file may still grow.
         """
         if self._descriptor >= 0 and self._seen is None:
             return None
@@ -111,16 +112,16 @@ class FileInput:
             return os.pread(self._descriptor, size_bytes, self.position + ahead_bytes)
         except OSError as error:
             if error.errno == errno.ESTALE:
-                self.close()  # the server forgot what is open: it is opened again by its name
+                self.close()  # the file server lost the open file: it is opened again by its name
             raise self._refused(error) from error
 
     def advance(self, size_bytes: int) -> None:
-        """Move the position behind ``size_bytes`` of whole rows."""
+        """Move the position forward by ``size_bytes`` of whole rows."""
         self.position += size_bytes
         self.incomplete_bytes = 0
 
     def close(self) -> None:
-        """Close the file; looking at it opens it again."""
+        """Close the file; the next check opens it again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor, self._identity = -1, None
@@ -137,14 +138,14 @@ class FileInput:
         self._missing_reported = False
 
     def _available_without_name(self) -> int:
-        """The name is gone: read on what is open (rotation), else wait for the file."""
+        """The name is gone: continue with the open file (rotation), else wait for the file."""
         if self._descriptor < 0 and not self._missing_reported:
             log.warning("file %s does not exist, waiting for it", self.path)
             self._missing_reported = True
         return self._left_bytes()
 
     def _left_bytes(self) -> int:
-        """Return what the open file holds past the position."""
+        """Return the bytes of the open file after the position."""
         return max(0, os.fstat(self._descriptor).st_size - self.position) if self._descriptor >= 0 else 0
 
     def _refused(self, error: OSError) -> ConnectError:
@@ -168,7 +169,7 @@ def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) 
         )
     for partition, offset in offsets:
         if offset is None:
-            continue  # whatever is stored may be cleaned up
+            continue  # every stored offset may be removed
         if "position" not in offset:
             raise ConnectError("Offset objects should either be null or contain the key 'position'")
         position = offset["position"]
@@ -183,7 +184,7 @@ def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) 
 
 
 def stored_position(offset: object, path: str) -> int:
-    """Return the ``position`` of a stored offset, 0 where there is none. Raises ConnectError: it is no position."""
+    """Return the ``position`` of a stored offset, 0 where there is none. Raises ConnectError: it is invalid."""
     if offset is None:
         return 0
     position = offset.get("position") if hasattr(offset, "get") else None

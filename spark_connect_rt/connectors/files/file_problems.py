@@ -1,4 +1,4 @@
-"""What an operating system's error about a file means for the reader: a file that is bad, or a call to repeat."""
+"""Maps an operating system's error about a file to the reader's reaction: a bad file, or a call to repeat."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PASSING = {
 
 
 def file_problem(path: str, what: str, error: OSError, kind: str = "file") -> ConnectError:
-    """Return the error to raise: retriable for one that passes, ConnectError for others.
+    """Return the error to raise: RetriableError for a temporary one, ConnectError for others.
 
     Args:
-        what: what did not work, such as ``cannot be read``.
+        what: the failed operation, such as ``cannot be read``.
     """
     words = f"{kind} {path} {what}: {error.strerror or error}"
     return RetriableError(words) if error.errno in _PASSING else ConnectError(words)
 
 
 def content_problem(path: str, what: str, error: OSError) -> ConnectError:
-    """Return ``file_problem`` of what pyarrow raised, whose errors without a number blame the content: DataError."""
+    """Return ``file_problem`` for an error of pyarrow. Errors without a number blame the content: DataError."""
     found = file_problem(path, what, error)
     return DataError(str(found)) if error.errno is None else found

@@ -1,6 +1,6 @@
 """Records as lines of a file (Java ``FileStreamSinkConnector``): ``toString`` of each value, appended.
 
-At-least-once: after a crash between append and commit the same lines come again.
+At-least-once: after a crash between append and commit the same lines are appended again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class FileStreamSinkConnector(SinkConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the one setting."""
+        """Return the declaration of the file's setting."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return FileStreamSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -46,7 +46,7 @@ class FileStreamSinkConnector(SinkConnector):
         return True
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse standard output: tasks run on executors, where no one reads it."""
+        """Reject standard output: tasks run on executors, where it is not visible."""
         return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
 
 
@@ -101,14 +101,14 @@ class FileStreamSinkTask(SinkTask):
         return False
 
     def may_put_halves(self) -> bool:
-        """No: what cannot be written is never a record's fault, and lines would be written twice."""
+        """Return False: a write error is never a record's fault, and lines would be written twice."""
         return False
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Nothing is buffered: what was put is with the operating system, as in Java."""
+        """Do nothing: the operating system has all records already, as in Java."""
 
     def stop(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

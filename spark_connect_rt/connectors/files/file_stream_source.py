@@ -1,6 +1,6 @@
 """Lines of a growing file as records (Java ``FileStreamSourceConnector``): same settings, same offsets.
 
-A record is a complete line without its end (LF, CRLF or CR); what follows the last line end waits. Offsets are
+A record is a complete line without its end (LF, CRLF or CR); an incomplete last line waits for its end. Offsets are
 ``{"filename": f}`` -> ``{"position": bytes}``, so each resumes where the other stopped.
 """
 
@@ -54,11 +54,11 @@ class FileStreamSourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the three settings."""
+        """Return the declarations of the three settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return FileStreamSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -66,7 +66,7 @@ class FileStreamSourceConnector(SourceConnector):
         return [dict(self.config)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse standard input: tasks run on executors, which have none."""
+        """Reject standard input: tasks run on executors, which have none."""
         return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: an executor has no standard input to read"]}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -83,7 +83,7 @@ class FileStreamSourceTask(SourceTask):
     """Reads one file by chunks; a chunk's complete lines are one batch."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go to where the last run ended. Raises BadConfigError, ConnectError (a useless offset)."""
+        """Resume where the last run ended. Raises BadConfigError, ConnectError (an invalid offset)."""
         values = CONFIG.parse(config)
         path = values[FILE]
         if not path:
@@ -130,15 +130,15 @@ class FileStreamSourceTask(SourceTask):
             size_bytes *= 4  # one line is longer than the chunk
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        """Return a short wait while data is sparse, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
 
     def idle_look(self) -> IdleLook | None:
-        """Return a look at the file's size, once data has not come for a while."""
+        """Return a check of the file's size, once no data has arrived for a while."""
         return self._input.changes() if self._pace.calm else None
 
     def stop(self) -> None:
-        """Close the file."""
+        """Close the file, if it is open."""
         if hasattr(self, "_input"):
             self._input.close()
 
@@ -193,7 +193,7 @@ def _split_any_ends(lines: bytes, limit: int | None) -> tuple[pa.Array, int]:
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Return a binary column as strings, what is not UTF-8 replaced."""
+    """Return a binary column as strings, with invalid UTF-8 replaced."""
     try:
         return pc.cast(values, pa.string())
     except pa.ArrowInvalid:

@@ -24,7 +24,7 @@ _SAMPLE = "Aa0,\r\n"
 
 
 def encoding_problem(name: Any) -> str | None:
-    """Return what is wrong with the name of an encoding, None for a good one: it maps each piece of text alone."""
+    """Return why an encoding is invalid, None for a good one, which decodes each piece of text alone."""
     try:
         known = codecs.lookup(name)
         good = len((_SAMPLE + _SAMPLE).encode(name)) >= 2 * len(_SAMPLE) and not known.name.startswith(_STATEFUL)
@@ -38,11 +38,11 @@ _STATEFUL = ("utf-7", "iso2022", "hz", "idna", "punycode", "unicode", "raw", "un
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """One file's text."""
+    """The encoding and line ends of one file's text."""
 
     path: str
     encoding: str = UTF_8  # Python's name
-    mark_bytes: int = 0  # what the byte order mark takes at the beginning
+    mark_bytes: int = 0  # the length of the byte order mark at the beginning
     cr_ends: bool = False  # lines end with CR alone
 
     @property
@@ -75,7 +75,7 @@ class FileText:
 def file_text(path: str, start: bytes, encoding: str) -> FileText:
     """Return how a file is written, by its first bytes and the setting; a byte order mark overrides the setting.
 
-    Raises ConnectError: it is no text of that encoding.
+    Raises ConnectError: the file is not text in that encoding.
     """
     name = codecs.lookup(encoding).name
     name = _WITHOUT_MARK.get(name, name)

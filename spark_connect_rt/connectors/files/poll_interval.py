@@ -1,9 +1,9 @@
-"""How often a task looks at a file that grows.
+"""How often a task polls a file that grows.
 
-Often while data comes now and then, so that a line is not late. But what costs is the batch, not its lines: a task
-whose every look finds some would send dozens of tiny batches a second. So batches are rationed: some in a row at
-once, few a second for long, half as many where several tasks share the process. Rationed tasks look at the same
-instants: what tasks of one slot find then goes through Spark, the driver and the offset topic together.
+Frequent polls deliver single lines quickly. But each batch has a fixed cost, whatever its number of lines, and a task
+that finds lines at every poll would send dozens of tiny batches a second. So batches are rationed: some in a row at
+once, few a second in the long run, half as many where several tasks share the process. Rationed tasks poll at the same
+instants. So the batches of one slot's tasks go through Spark, the driver and the offset topic together.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
-MANY, RECENT_LOOKS_OF_MANY = 100, 5  # threads: of some fifty tasks, whose looks would take the processor from new ones
+MANY, RECENT_LOOKS_OF_MANY = 100, 5  # threads: of some fifty tasks, whose polls would take the processor from new ones
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
-RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
+RESTS_AFTER_S = 20.0  # without data; then it polls at the instants that rationed tasks share
 CROWD = 500  # threads of a process, two a task: with more, those that rest look half as often; so 1,000 cost little
 BATCHES_AT_ONCE = 10.0
 BATCHES_PER_S = 2.0  # for long
@@ -24,7 +24,10 @@ COMPANY, IN_COMPANY_PER_S = 12, 1.0  # threads: of some five tasks; then as ofte
 
 
 class LookPace:
-    """The waits of one task; a token bucket. They come after looks that found nothing: who is behind never waits."""
+    """The waits of one task: a token bucket.
+
+    It waits only after a poll that found nothing, never while it is behind.
+    """
 
     def __init__(
         self, now_s: Callable[[], float] = time.monotonic, neighbours: Callable[[], int] = threading.active_count
@@ -34,12 +37,12 @@ class LookPace:
         self._neighbours = neighbours
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
-        self._per_s = BATCHES_PER_S  # looked up with each batch, not with each look of a thousand tasks
+        self._per_s = BATCHES_PER_S  # read once a batch, not at each poll of a thousand tasks
         self._caught_up = False
         self._found_s = now_s()
 
     def looked(self, found: bool, caught_up: bool = False) -> None:
-        """Take note of a look; ``caught_up``: it took in a little, and that was all there was."""
+        """Note a poll. ``caught_up``: it returned a little, and that was all there was."""
         self._caught_up = caught_up
         if not found:
             self._eager_looks = max(0, self._eager_looks - 1)
@@ -54,16 +57,16 @@ class LookPace:
 
     @property
     def calm(self) -> bool:
-        """Tell whether the last looks found nothing, so that someone else may look for the task."""
+        """Return whether the last polls found nothing, so that another thread may check for the task."""
         return not self._eager_looks
 
     def rests(self) -> bool:
-        """Tell, once after a look that caught up, whether to wait though it found something: batches are rationed."""
+        """Return, once after a poll that caught up, whether to wait although it found data: batches are rationed."""
         caught_up, self._caught_up = self._caught_up, False
         return caught_up and self._missing_ms() > EAGER_WAIT_MS
 
     def wait_ms(self) -> int:
-        """Return how long to wait after a look that found nothing, or a rest."""
+        """Return how long to wait, ms, after a poll that found nothing, or a rest."""
         if not self._eager_looks:
             now_s = self._now_s()
             if now_s - self._found_s < RESTS_AFTER_S:

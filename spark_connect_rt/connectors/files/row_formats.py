@@ -1,7 +1,7 @@
-"""Bytes of a file -> rows in typed Arrow columns: CSV and JSON lines. Pure; the caller brings the bytes.
+"""Bytes of a file -> rows in typed Arrow columns: CSV and JSON lines. Pure; the caller provides the bytes.
 
-A format cuts bytes into whole records and parses many at once; when one of many is unreadable, ``segments`` finds it
-by halving, so that good rows keep their columns and a bad one is named alone.
+A format cuts bytes into whole records and parses many at once. If some of them are unreadable, ``segments`` finds them
+by halving. So good rows keep their columns, and only the bad ones are reported.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class CsvFormat:
 def inferred_types(rows: CsvFormat | JsonLinesFormat, records: bytes) -> dict[str, str]:
     """Return column -> type as ``records`` show them; of CSV, ``rows`` has the names.
 
-    Raises DataError: a column holds objects or arrays, or there is no record to tell from.
+    Raises DataError: a column holds objects or arrays, or there is no record to infer from.
     """
     if not records.strip():
         if isinstance(rows, CsvFormat):
@@ -150,7 +150,7 @@ def inferred_types(rows: CsvFormat | JsonLinesFormat, records: bytes) -> dict[st
 
 
 def _keeps_digits(texts: pa.ChunkedArray, kind: str) -> bool:
-    """Tell whether a column would be printed again as it is: no leading zeros, no more digits than its type holds."""
+    """Return whether a column can be printed again unchanged: no leading zeros, no more digits than its type holds."""
     if kind not in ("int64", "float64"):
         return True
     if pc.any(pc.match_substring_regex(texts, "^[+-]?0[0-9]")).as_py():
@@ -160,7 +160,7 @@ def _keeps_digits(texts: pa.ChunkedArray, kind: str) -> bool:
 
 
 def _is_rounded(text: str) -> bool:
-    """Tell whether a float64 holds another number than the text says."""
+    """Return whether a float64 cannot represent the number of a text exactly."""
     return Decimal(repr(float(text))) != Decimal(text.strip())
 
 

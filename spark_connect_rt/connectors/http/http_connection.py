@@ -1,4 +1,4 @@
-"""What the HTTP source and sink share: the client, its credentials, and whose fault an answer is.
+"""The common part of the HTTP source and sink: the client, its credentials, and the meaning of an answer's status.
 
 No message and no log line holds a header, a query or credentials: addresses are shown without them.
 """
@@ -43,7 +43,7 @@ def shown(url: str) -> str:
 def same_origin(address: str, other: str) -> bool:
     """Return whether credentials for one address may be sent to the other (RFC 6454 4): scheme, host and port agree.
 
-    A port that is the scheme's own may be left out, and hosts have no case. What cannot be read has no origin.
+    The default port of a scheme may be left out, and hosts have no case. An invalid address has no origin.
     """
     try:
         return _origin(address) == _origin(other)
@@ -61,8 +61,8 @@ def _origin(address: str) -> tuple[str, str, int | None]:
 def page_address(address: str, following: str) -> str:
     """Return the whole address of the page that one at ``address`` names. Raises ConnectError: it is another server's.
 
-    Checked wherever such an address is used, as it comes from an answer or out of an offset that anybody may have
-    altered, and the request holds the connector's credentials.
+    Call it for every such address, because it comes from an answer, or from an offset that a user may have altered, and
+    the request holds the connector's credentials.
     """
     try:
         whole = str(httpx.URL(address).join(following))
@@ -79,7 +79,7 @@ def http_client(values: Mapping[str, Any]) -> httpx.Client:
     """Return the client of parsed settings. Raises BadConfigError naming the setting."""
     if problems := auth_problems(values):
         raise BadConfigError(problems)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells whole addresses, which may hold keys
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs whole addresses, which may hold keys
     headers: dict[str, str] = {}
     for name in ("http.headers", "http.secret.headers"):
         if values[name] is not None:
@@ -111,7 +111,7 @@ def _trust(location: str | None) -> ssl.SSLContext:
 
 
 class PassingFailure(Exception):
-    """No answer, or one that says: later. ``retry_after_ms`` is the server's wish."""
+    """No answer, or one that asks for a later retry. ``retry_after_ms`` is the server's wish."""
 
     def __init__(self, why: str, retry_after_ms: int | None = None) -> None:
         super().__init__(why)
@@ -119,7 +119,7 @@ class PassingFailure(Exception):
 
 
 class RefusedRequestError(ConnectError):
-    """The server refuses this request; ``denied``: whatever is in it."""
+    """The server rejects this request. ``denied``: it would reject any other request as well."""
 
     def __init__(self, why: str, status: int, *, denied: bool) -> None:
         super().__init__(why)
@@ -148,7 +148,7 @@ def request(client: httpx.Client, method: str, url: str, now_s: float, **parts: 
 
 
 def _elsewhere(error: httpx.RequestError, url: str) -> str:
-    """Return whose answer was missing where it was not the address's: the token endpoint's."""
+    """Return a remark that the token endpoint did not answer, empty if the address itself did not."""
     asked = str(error.request.url)
     return "" if same_origin(asked, url) else f" (of {shown(asked)})"
 
@@ -163,10 +163,10 @@ def _wish_of(answer: httpx.Response, now_s: float) -> int | None:
 
 
 class Patience:
-    """Counts failures in a row, and says how long to wait after each."""
+    """Counts failures in a row, and returns how long to wait after each."""
 
     def __init__(self, values: Mapping[str, Any], chance: Callable[[], float] = random.random) -> None:
-        """``chance`` gives numbers from 0 to 1, by which the waits of many tasks are spread."""
+        """``chance`` returns numbers from 0 to 1, by which the waits of many tasks are spread."""
         self._most: int = values["http.retries.max"]
         self._backoff = Backoff(values["http.retry.backoff.ms"], values["http.retry.backoff.max.ms"])
         self._chance = chance

@@ -1,7 +1,7 @@
-"""HTTP header fields that decide what a connector does next, read by their RFCs. Pure.
+"""HTTP header fields that decide a connector's next step, read by their RFCs. Pure.
 
-Absent and "not understood" are different answers: a field that cannot be read raises DataError, and the caller says
-what that means for it. So a page without a successor is never confused with a successor that could not be read.
+Absent and "not understood" are different answers. A field that cannot be read raises DataError, and the caller decides.
+So a page without a successor is never confused with a successor that could not be read.
 """
 
 from __future__ import annotations

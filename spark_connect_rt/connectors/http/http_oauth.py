@@ -22,7 +22,7 @@ class EndpointRefusedTokenError(Exception):
 
 
 class EndpointTokenUnavailableError(Exception):
-    """No token now: the endpoint is away or its answer has none. ``answer``: what it said."""
+    """No token now: the endpoint is unavailable or its answer has none. ``answer``: its answer."""
 
     def __init__(self, why: str, answer: httpx.Response) -> None:
         super().__init__(why)
@@ -35,7 +35,7 @@ class ClientCredentials(httpx.Auth):
     requires_response_body = True  # a token's answer is read here
 
     def __init__(self, values: Mapping[str, Any], clock: Callable[[], float] = time.monotonic) -> None:
-        """Take parsed settings (``http.oauth.*``)."""
+        """Take the parsed settings ``http.oauth.*``; nothing is requested yet."""
         self._endpoint: str = values["http.oauth.token.url"]
         self._id: str = values["http.oauth.client.id"]
         self._secret: str = values["http.oauth.client.secret"].value

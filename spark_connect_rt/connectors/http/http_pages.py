@@ -1,7 +1,7 @@
-"""Where the HTTP source stands: offsets, the next page, and what of both goes into a request. Pure.
+"""The position of the HTTP source: offsets, the next page, and the values of both in a request. Pure.
 
-A pass is a request and its further pages. ``fields`` are the offset's values that requests of this pass are made
-with; ``newest`` is what they become when it is over.
+A pass is a request and its further pages. ``fields`` are the offset's values for the requests of this pass; ``newest``
+are the values after it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MISSING: Any = object()
 class PagePosition:
     """How far the source is. ``next``: the next page's address, cursor or number; None: a new pass begins.
 
-    ``count``: how many records the page before a numbered one had. Rows that are added to the list fill that page up
-    before they make further ones, so a page that may not have been full is looked at again.
+    ``count``: how many records the page before a numbered one had. Rows that are added to the list fill that page
+    before they make further ones, so a page that may not have been full is read again.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class PagePosition:
         return {**self.fields, PAGE: json.dumps({"next": self.next, "newest": dict(self.newest), **counted})}
 
     def after_page(self, newest: Mapping[str, Any], following: str | int | None, count: int = 0) -> PagePosition:
-        """Return where it stands behind a page of ``count`` records; without a following one the pass is over."""
+        """Return the position after a page of ``count`` records. Without a following page the pass is over."""
         if following is None:
             return PagePosition(newest, newest)
         return replace(self, newest=newest, next=following, count=count)
@@ -53,7 +53,7 @@ class PagePosition:
 
 
 def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) -> PagePosition:
-    """Return where a stored offset stands. Raises ConnectError: its page is none."""
+    """Return the position of a stored offset. Raises ConnectError: its page is invalid."""
     given = {**initial, **(offset or {})}
     page = given.pop(PAGE, None)
     if page is None:
@@ -70,7 +70,7 @@ def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) ->
 
 
 def filled(template: str, fields: Mapping[str, Any]) -> str:
-    """Return a template with ``${offset.name}`` replaced; what is not known yet is empty."""
+    """Return a template with ``${offset.name}`` replaced; an unknown field is replaced by nothing."""
 
     def put(found: re.Match[str]) -> str:
         value = fields.get(found.group(1))
@@ -80,7 +80,7 @@ def filled(template: str, fields: Mapping[str, Any]) -> str:
 
 
 def pointed(tree: Any, pointer: str) -> Any:
-    """Return what a JSON pointer (RFC 6901) points at. Raises DataError: nothing is there."""
+    """Return the value at a JSON pointer (RFC 6901). Raises DataError: nothing is there."""
     for raw in pointer.split("/")[1:] if pointer else ():
         step = raw.replace("~1", "/").replace("~0", "~")
         found = _MISSING
@@ -95,7 +95,7 @@ def pointed(tree: Any, pointer: str) -> Any:
 
 
 def optional_at(tree: Any, pointer: str) -> Any:
-    """Return what a pointer points at, None where nothing is."""
+    """Return the value at a JSON pointer, None where nothing is."""
     try:
         return pointed(tree, pointer)
     except DataError:
@@ -111,14 +111,14 @@ def records_at(tree: Any, pointer: str) -> list[Any]:
 
 
 def reports_error(tree: Any) -> bool:
-    """Return whether a body without records says that something went wrong, so that it is not the end of a list."""
+    """Return whether a body without records reports an error, so that it is not the end of a list."""
     return isinstance(tree, dict) and any(tree.get(name) for name in ("error", "errors"))
 
 
 def cursor_at(tree: Any, pointer: str) -> str | int | None:
-    """Return the next page's address or cursor at a pointer; None: nothing, null, false, 0 or an empty value is there.
+    """Return the next page's address or cursor at a pointer. None: nothing, null, false, 0 or an empty value is there.
 
-    Raises DataError: what is there is no text and no number, so it is not known whether there is a next page.
+    Raises DataError: the value is neither text nor a number, so it is unknown whether there is a next page.
     """
     found = optional_at(tree, pointer) or None
     if found is None or (isinstance(found, str | int) and not isinstance(found, bool)):

@@ -21,7 +21,7 @@ _NEEDED = {
 
 
 def json_texts(value: Any) -> str | None:
-    """Complain about text that is no JSON object of texts."""
+    """Complain about text that is not a JSON object of texts."""
     complaint = json_object(value)
     if value is None or complaint is not None:
         return complaint
@@ -30,7 +30,7 @@ def json_texts(value: Any) -> str | None:
 
 
 def web_address(value: Any) -> str | None:
-    """Complain about what is no address of the web."""
+    """Complain about text that is not an http or https address."""
     try:
         parts = urlsplit(str(value or ""))
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -111,6 +111,6 @@ URL = text("http.url", "Address.", REQUIRED, HIGH, web_address)
 
 
 def auth_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong with the credentials: setting -> complaints."""
+    """Return the problems of the credentials: setting -> complaints."""
     kind = config.get("http.auth.type") or "none"
     return {name: [f"must be set with http.auth.type={kind}"] for name in _NEEDED.get(kind, ()) if not config.get(name)}

@@ -43,9 +43,9 @@ _METHODS = ("POST", "PUT", "PATCH")
 _IGNORE, _DELETE, _REFUSE = "ignore", "delete", "refuse"
 _NOT_FOUND = (404, 410)
 _OF_SETTINGS = (402, 405, 406, 415, 421, 426, 428)
-"""What no other record would be spared: of the address, the method, the content type, the contract."""
+"""Statuses that any other record would get, too: they concern the address, method, content type or contract."""
 _NO_SEGMENT = ("", ".", "..")
-"""What a key in a path must not be: RFC 3986 5.2.4 removes dots, and many services empty segments."""
+"""Invalid keys in a path: RFC 3986 5.2.4 removes dots, and many services remove empty segments."""
 _PLACE = re.compile(r"\$\{(topic|key|partition|offset|timestamp|value)\}")
 
 
@@ -100,11 +100,11 @@ class HttpSinkConnector(SinkConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return HttpSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -121,7 +121,7 @@ class HttpSinkConnector(SinkConnector):
 
 
 class HttpSinkTask(SinkTask):
-    """Sends; what was sent before a failure is not sent again with the same records."""
+    """Sends records. After a failure it does not send the same records again that were sent before."""
 
     clock: Callable[[], float] = staticmethod(time.time)
 
@@ -135,11 +135,15 @@ class HttpSinkTask(SinkTask):
         self._client = http_client(self._values)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Start from scratch: the same offsets may come again on purpose."""
+        """Forget the sent records: the same offsets may be delivered again on purpose."""
         self._sent.clear()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Send the records. Raises RetriableError: later; DataError: refused; ExternalError: no record is to blame."""
+        """Send the records.
+
+        Raises RetriableError: the server is unavailable. Raises DataError: the server rejects a record.
+        Raises ExternalError: the failure is not caused by a record.
+        """
         left = [record for record in records if _place(record) not in self._sent]
         for call, group in groupby(left, self._call):
             same = list(group)
@@ -192,7 +196,7 @@ class HttpSinkTask(SinkTask):
             try:
                 request(self._client, method, url, self.clock())
             except RefusedRequestError as error:
-                if error.status not in _NOT_FOUND:  # what is gone need not be deleted
+                if error.status not in _NOT_FOUND:  # an object that does not exist need not be deleted
                     raise
             return
         parts = [self._body(record) for record in records]
@@ -222,13 +226,13 @@ class HttpSinkTask(SinkTask):
         return _PLACE.sub(lambda found: parts[found.group(1)](), self._values["http.body.template"])
 
     def _is_of_records(self, error: RefusedRequestError) -> bool:
-        """Whether other records may be taken: credentials and a wrong address are no one's fault but the settings'."""
+        """Return whether the server may accept other records. False for wrong credentials or a wrong address."""
         if error.denied or error.status in _OF_SETTINGS or 300 <= error.status < 400:
             return False
         return error.status not in _NOT_FOUND or "${" in self._values["http.url"]
 
     def _find_refused(self, call: Call, records: list[SinkRecord], error: Exception) -> None:
-        """Send the two halves of a refused batch; give a refused record up. Raises what no reporter takes."""
+        """Send the two halves of a rejected batch, and report a rejected record. Raises if there is no reporter."""
         if len(records) > 1:
             middle = len(records) // 2
             self._send(call, records[:middle])
@@ -241,7 +245,7 @@ class HttpSinkTask(SinkTask):
         self._sent.update(map(_place, records))
 
     def stop(self) -> None:
-        """Close the connections."""
+        """Close the connections to the server."""
         if hasattr(self, "_client"):
             self._client.close()
 

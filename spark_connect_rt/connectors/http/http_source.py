@@ -1,7 +1,7 @@
-"""Records of a JSON API, asked again and again (httpx).
+"""Records of a JSON API, which is polled (httpx).
 
-Partition ``{"url": address without query}``; the offset holds what ``http.offset.fields`` names, and within a pass its
-next page. A page is asked for again when not all of it was taken: at-least-once.
+Partition ``{"url": address without query}``; the offset holds the fields of ``http.offset.fields``, and within a pass
+its next page. A page is requested again when not all of it was taken: at-least-once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from spark_connect_rt.connectors.http.http_source_settings import (
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError, DataError
 
-# What only the HTTP service can tell of a configuration: does it answer, and let this worker in.
+# Checks that need the HTTP service: whether it answers, and accepts this worker's credentials.
 
 
 URL = "http.url"
@@ -100,11 +100,11 @@ class HttpSourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return HttpSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -121,7 +121,7 @@ class HttpSourceConnector(SourceConnector):
         return () if preview_obstacle(values) else (lambda: first_answer(values),)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse a POST that may change something at the service."""
+        """Reject a POST that may change something at the service."""
         return preview_obstacle(CONFIG.parse(config))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
@@ -143,7 +143,7 @@ class HttpSourceTask(SourceTask):
     clock: Callable[[], float] = staticmethod(time.time)
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go on where the offset stands. Raises BadConfigError, ConnectError."""
+        """Resume from the stored offset. Raises BadConfigError, ConnectError."""
         values = self._values = CONFIG.parse(config)
         obstacle = preview_obstacle(values)
         if obstacle and self.context.previewed:
@@ -151,7 +151,7 @@ class HttpSourceTask(SourceTask):
         self._url: str = values["http.url"]
         self._kind: str = values["http.pagination"]
         self._ends = {int(status) for status in values["http.pagination.end.statuses"]}
-        self._partition = {ADDRESS: shown(self._url)}  # offsets are no secrets
+        self._partition = {ADDRESS: shown(self._url)}  # offsets may be shown, so they contain no secrets
         self._pointers = json.loads(values["http.offset.fields"] or "{}")
         self._params = json.loads(values["http.params"] or "{}")
         (stored,) = self.context.offset_reader.offsets([self._partition])
@@ -188,7 +188,7 @@ class HttpSourceTask(SourceTask):
         return polled
 
     def _page(self) -> list[SourceRecord | SourceBatch]:
-        """Ask for the next page and take it. Raises PassingFailure, RefusedRequestError, ConnectError."""
+        """Request the next page and process it. Raises PassingFailure, RefusedRequestError, ConnectError."""
         standing = self._standing
         answer = self._ask(standing)
         place = f"{shown(str(answer.url))} from offset {dict(standing.fields)}"  # a next page's address may hold keys
@@ -196,14 +196,17 @@ class HttpSourceTask(SourceTask):
             tree, found = self._records_of(answer, behind_first=standing.next is not None)
         except (orjson.JSONDecodeError, DataError) as error:
             self.context.report_errant(place, error, answer.content)
-            self._standing = standing.begun_again()  # what is behind this page is not known
+            self._standing = standing.begun_again()  # the position after this page is unknown
             self._wait(self._values["http.poll.interval.ms"])
             return []
         following = self._following(tree, answer, bool(found))
         return self._taken(place, [*self._added_before(standing, len(found)), *found], following, len(found))
 
     def _after_refusal(self, error: RefusedRequestError) -> list[SourceRecord | SourceBatch]:
-        """Return what moves the offset where a refused page is the end of a pass, or is too old. Raises the refusal."""
+        """Return a batch that moves the offset if a refused page is the end of a pass, or too old.
+
+        Raises the refusal.
+        """
         standing = self._standing
         if standing.next is None or error.denied:
             raise error
@@ -244,14 +247,14 @@ class HttpSourceTask(SourceTask):
         except DataError:
             if not behind_first or reports_error(tree):
                 raise
-            return None, []  # behind the last page many services leave the array out
+            return None, []  # after the last page many services leave the array out
 
     def _added_before(self, standing: PagePosition, count: int) -> list[Any]:
-        """Return the records that the page before this one has got since it was read, with page numbers.
+        """Return the records that the previous page has got since it was read, with page numbers.
 
-        A list that grows fills its last page up before it makes further ones, so they are on no page that is still to
-        be asked for. Looked for when that page may not have been full: it was shorter than another one, or it is
-        unknown how full it was, as it was read before a restart. ``count``: records of this page.
+        A growing list fills its last page before it gets further ones, so the new records are on no page that is still
+        to come. The previous page is read again if it may not have been full. That is so if it was shorter than another
+        page, or if it was read before a restart. ``count``: records of this page.
         """
         self._longest = max(self._longest, count)
         if self._kind != NUMBER or standing.next is None or not count:
@@ -281,13 +284,13 @@ class HttpSourceTask(SourceTask):
             return self._over(newest)
         self._standing = before.after_page(newest, following, count)
         self._wait(self._values["http.poll.interval.ms" if following is None else "http.request.interval.ms"])
-        if records:  # only behind the last one the page is done
+        if records:  # only after the last one the page is done
             self._last_offset = self._standing.offset()
             records[-1] = altered(records[-1], source_offset=self._last_offset)
         return [*records]
 
     def _over(self, newest: Mapping[str, Any]) -> list[SourceRecord | SourceBatch]:
-        """End a pass whose last page has no record: a batch of nothing moves the offset, else it would stay there."""
+        """End a pass whose last page has no record: an empty batch moves the offset, which would stay otherwise."""
         self._standing = PagePosition(newest, newest)
         self._wait(self._values["http.poll.interval.ms"])
         offset = self._standing.offset()
@@ -334,6 +337,6 @@ class HttpSourceTask(SourceTask):
         return max(1, min(_SHORT_WAIT_MS, round((self._due_s - self.clock()) * 1000)))
 
     def stop(self) -> None:
-        """Close the connections."""
+        """Close the connections to the server."""
         if hasattr(self, "_client"):
             self._client.close()

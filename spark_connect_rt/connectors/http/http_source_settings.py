@@ -1,4 +1,4 @@
-"""Settings of the HTTP source: what is asked for, what of it becomes records, how its pages follow one another."""
+"""Settings of the HTTP source: the request, the part of the answer that becomes records, and the order of pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_connect_rt.connectors.http.http_settings import CONNECTION, URL, json
 NONE, LINK, NEXT, CURSOR, NUMBER = "none", "link", "next", "cursor", "page"
 FOLLOWING = (LINK, NEXT)
 NEXT_TYPES: Mapping[str, Any] = {NONE: (), LINK: str, NEXT: str, CURSOR: (str, int), NUMBER: int}
-"""What a stored next page of each kind of pagination is."""
+"""The type of a stored next page for each kind of pagination."""
 
 
 def _pointer(value: Any) -> str | None:
@@ -116,7 +116,7 @@ CONFIG = (
 
 
 def preview_obstacle(values: Mapping[str, Any]) -> str | None:
-    """Return why parsed settings allow no request that is not meant; None: what they ask for only reads."""
+    """Return why a preview must not send requests with these settings. None: the requests only read."""
     if values["http.method"] != "POST" or values["http.post.safe"]:
         return None
     return "its POST may change data at the service. Set http.post.safe=true if it only reads"

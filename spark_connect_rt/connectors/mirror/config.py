@@ -1,6 +1,6 @@
 """Settings of the three mirror connectors (Java ``MirrorSourceConfig`` and its neighbours), in Java's order.
 
-What every connector has is added by the runtime. Importance LOW unless said.
+The runtime adds the settings that every connector has. Importance is LOW unless given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a mirror connector does now and then beside its tasks: one thread, job after job (Java ``Scheduler``)."""
+"""Jobs of a mirror connector outside of its tasks: one thread runs job after job (Java ``Scheduler``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rounds:
     """Jobs that are run again and again until ``stop``; a job that fails is logged and tried at its next turn."""
 
     def __init__(self, name: str, at_end: Callable[[], None] | None = None) -> None:
-        """Take the thread's name, and what is called once when no job runs any more: it may close their clients."""
+        """Take the thread's name, and a function to call once when no job runs any more: it may close their clients."""
         self._at_end = at_end
         self._jobs: list[_Job] = []
         self._ended = threading.Event()
@@ -48,7 +48,7 @@ class Rounds:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no other job; the one under way ends by its own time limits. ``at_end`` is called behind it."""
+        """Start no other job; the current one ends by its own time limits. ``at_end`` is called after it."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -75,12 +75,12 @@ TRIED_AGAIN = "retrying later"
 
 
 def done(what: str, job: Callable[[], None], otherwise: str = TRIED_AGAIN) -> bool:
-    """Run a job; return whether it succeeded. Why it did not is logged, with what follows from it."""
+    """Run a job; return whether it succeeded. A failure is logged with its consequence."""
     try:
         job()
     except ConnectError as error:
         log.warning("%s failed: %s (%s)", what, error, otherwise)
-    except Exception:  # the top of a thread: the other jobs go on
+    except Exception:  # the top of a thread: the other jobs continue
         log.exception("%s failed (%s)", what, otherwise)
     else:
         return True
@@ -88,16 +88,16 @@ def done(what: str, job: Callable[[], None], otherwise: str = TRIED_AGAIN) -> bo
 
 
 def create_internal_topic(admin: MirrorAdmin, topic: str, replication_factor: int) -> None:
-    """Create a connector's own topic at its start; why it cannot be created is logged, and the connector starts.
+    """Create a connector's own topic at its start. A failure is logged, and the connector starts nevertheless.
 
-    As Java, whose ``Scheduler.execute`` logs what ``MirrorUtils.createCompactedTopic`` throws: a small cluster and a
-    principal without the right to create topics serve, where the topic is there or the brokers create it.
+    As Java, whose ``Scheduler.execute`` logs the errors of ``MirrorUtils.createCompactedTopic``. So a connector works
+    with a small cluster, or without the right to create topics, if the topic exists or the brokers create it.
     """
     otherwise = f"{topic} must exist, or the brokers must create it (auto.create.topics.enable)"
     done(f"creating topic {topic}", lambda: admin.create_compacted(topic, replication_factor), otherwise)
 
 
-# What of a mirror connector's configuration no single setting shows to be wrong, in Java's words where it has some.
+# Problems of a mirror connector's configuration that involve several settings, in Java's words where it has some.
 
 
 WRITES_BESIDE = "MirrorMaker's connectors create topics and write offset syncs, checkpoints or heartbeats themselves"
@@ -110,7 +110,7 @@ _NOT_COMMITTED = (
 
 
 def base_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong for all three: classes that are not there."""
+    """Return the problems of all three connectors: classes that do not exist."""
     found: dict[str, list[str]] = {}
     for made in (replication_policy, topic_filter, group_filter, property_filter):
         try:
@@ -124,7 +124,7 @@ def base_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def source_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong for a MirrorSourceConnector."""
+    """Return the problems of a MirrorSourceConnector."""
     found = base_problems(config)
     if config.get("exactly.once.support") == "required" and not reads_committed(config):
         found["exactly.once.support"] = [_NOT_COMMITTED]
@@ -136,7 +136,7 @@ def source_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def checkpoint_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what is wrong for a MirrorCheckpointConnector; nothing while it is disabled."""
+    """Return the problems of a MirrorCheckpointConnector; none while it is disabled."""
     found = base_problems(config)
     if config.get("enabled") == "false":
         return found

@@ -61,80 +61,80 @@ def _pattern(config: Mapping[str, str], setting: str) -> Pattern[str] | None:
 
 
 class TopicFilter(ABC):
-    """Selects topics."""
+    """Selects the topics that a flow copies (Java ``TopicFilter``)."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs of the connector's configuration."""
+        """Take the filter's settings from the connector's configuration."""
 
     @abstractmethod
     def should_replicate_topic(self, topic: str) -> bool:
-        """Tell whether a topic of the source is wanted."""
+        """Return whether a topic of the source is wanted."""
 
 
 class GroupFilter(ABC):
-    """Selects consumer groups."""
+    """Selects the consumer groups whose offsets a flow copies (Java ``GroupFilter``)."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs of the connector's configuration."""
+        """Take the filter's settings from the connector's configuration."""
 
     @abstractmethod
     def should_replicate_group(self, group: str) -> bool:
-        """Tell whether the offsets of a group of the source are wanted."""
+        """Return whether the offsets of a group of the source are wanted."""
 
 
 class ConfigPropertyFilter(ABC):
-    """Selects topic settings."""
+    """Selects the topic settings that a flow copies (Java ``ConfigPropertyFilter``)."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs of the connector's configuration."""
+        """Take the filter's settings from the connector's configuration."""
 
     @abstractmethod
     def should_replicate_config_property(self, name: str) -> bool:
-        """Tell whether a setting of a topic is wanted at the target."""
+        """Return whether a setting of a topic is wanted at the target."""
 
     def should_replicate_source_default(self, name: str) -> bool:
-        """Tell whether a value that is only the source's default is set at the target; else its own default holds."""
+        """Return whether to set a source's default value at the target. If not, the target has its own default."""
         return False
 
 
 class DefaultTopicFilter(TopicFilter):
-    """``topics`` less ``topics.exclude``."""
+    """Selects the topics of ``topics`` without those of ``topics.exclude``."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the two lists. Raises BadConfigError."""
         self._names = _Names(config, TOPICS, TOPICS_EXCLUDE)
 
     def should_replicate_topic(self, topic: str) -> bool:
-        """See TopicFilter."""
+        """Return whether the topic is in ``topics`` and not in ``topics.exclude``."""
         return topic in self._names
 
 
 class DefaultGroupFilter(GroupFilter):
-    """``groups`` less ``groups.exclude``."""
+    """Selects the groups of ``groups`` without those of ``groups.exclude``."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the two lists. Raises BadConfigError."""
         self._names = _Names(config, GROUPS, GROUPS_EXCLUDE)
 
     def should_replicate_group(self, group: str) -> bool:
-        """See GroupFilter."""
+        """Return whether the group is in ``groups`` and not in ``groups.exclude``."""
         return group in self._names
 
 
 class DefaultConfigPropertyFilter(ConfigPropertyFilter):
-    """Everything less ``config.properties.exclude``; defaults as ``use.defaults.from`` says."""
+    """Selects all settings without ``config.properties.exclude``; ``use.defaults.from`` decides about defaults."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the list and whose defaults hold. Raises BadConfigError."""
+        """Take the list and the side of the defaults. Raises BadConfigError."""
         self._names = _Names(config, None, PROPERTIES_EXCLUDE)
         self._from_source = config.get(USE_DEFAULTS_FROM, "target").strip() == "source"
 
     def should_replicate_config_property(self, name: str) -> bool:
-        """See ConfigPropertyFilter."""
+        """Return whether the setting is not excluded."""
         return name in self._names
 
     def should_replicate_source_default(self, name: str) -> bool:
-        """See ConfigPropertyFilter."""
+        """Return whether ``use.defaults.from`` is ``source``."""
         return self._from_source
 
 
@@ -176,17 +176,17 @@ def _filter(config: Mapping[str, str], setting: str) -> Any:
 
 
 class TopicSelection:
-    """Which topics of the source a flow copies: what the filter wants, heartbeats, no internal ones, no loops."""
+    """The topics of the source that a flow copies: the filter's and heartbeats, without internal topics and loops."""
 
     def __init__(
         self, wanted: TopicFilter, policy: ReplicationPolicy, source_alias: str, target_alias: str, heartbeats: bool
     ) -> None:
-        """Take the parts; ``heartbeats``: these topics are copied whatever the filter says."""
+        """Take the parts. ``heartbeats``: these topics are copied whatever the filter returns."""
         self._wanted, self._policy = wanted, policy
         self._source_alias, self._target_alias, self._heartbeats = source_alias, target_alias, heartbeats
 
     def __contains__(self, topic: str) -> bool:
-        """Tell whether a topic is copied."""
+        """Return whether a topic is copied."""
         return self._is_wanted(topic) and not is_own_copy(self._policy, topic, self._source_alias)
 
     def own_copies(self, topics: Iterable[str]) -> list[str]:

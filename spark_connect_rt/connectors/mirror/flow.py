@@ -21,7 +21,7 @@ CONSUMER_DEFAULTS = {"auto.offset.reset": "earliest"}
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What the three connectors of a flow share."""
+    """The common facts of the three connectors of a flow."""
 
     config: Mapping[str, str]
     policy: ReplicationPolicy
@@ -37,12 +37,12 @@ class Flow:
     def client(self, side: str, kind: str, role: str) -> dict[str, str]:
         """Return the Java properties of one client.
 
-        What all clients of the cluster get comes first, then the kind's, then the kind's at that cluster.
+        The properties of all clients of the cluster come first, then the kind's, then the kind's at that cluster.
 
         Args:
             side: "source" or "target".
             kind: "consumer", "producer" or "admin".
-            role: ends the client id, so that brokers can tell who it is.
+            role: ends the client id, so that brokers can identify it.
         """
         properties = client_properties(self.config, side, kind)
         own = properties.get("client.id")
@@ -60,7 +60,7 @@ class Flow:
         return self.policy.checkpoints_topic(self.source_alias)
 
     def remote_topic(self, topic: str) -> str:
-        """Return what a topic of the source is called at the target."""
+        """Return the name of a source topic at the target."""
         return self.policy.format_remote_topic(self.source_alias, topic)
 
 
@@ -73,5 +73,5 @@ def client_properties(config: Mapping[str, str], side: str, kind: str) -> dict[s
 
 
 def reads_committed(config: Mapping[str, str]) -> bool:
-    """Tell whether the source is read without open and aborted transactions: what exactly-once needs."""
+    """Return whether the source is read without open and aborted transactions, as exactly-once requires."""
     return client_properties(config, SOURCE, "consumer").get("isolation.level") == "read_committed"

@@ -1,4 +1,4 @@
-"""The file of connect-mirror-maker.sh: its clusters and flows, and what each flow's worker and connectors are given.
+"""The file of connect-mirror-maker.sh: its clusters and flows, and the settings of each flow's worker and connectors.
 
 Owns which setting of the file goes where. Parses no connector setting, connects to nothing.
 Source: Java ``MirrorMakerConfig``, ``MirrorClientConfig`` (4.1); KIP-382, KIP-710.
@@ -54,7 +54,7 @@ NEW_NAMES = {
 
 
 def old_name_problems(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return what is wrong with the names of a file's settings, those below a flow (``A->B.``) included."""
+    """Return the problems of the names of a file's settings, those below a flow (``A->B.``) included."""
     found: dict[str, list[str]] = {}
     for name in names:
         flow, arrow, rest = name.partition("->")
@@ -97,12 +97,13 @@ MAKER = ConfigDef(
     ]
 )
 CONNECTORS = ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
-"""What runs in every flow, by the names of their classes; those are the connectors' names, too."""
+"""The connectors of every flow, by the names of their classes; those are the connectors' names, too."""
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONNECTOR_SETTINGS = frozenset((COMMON + MIRROR_SOURCE + MIRROR_CHECKPOINT + MIRROR_HEARTBEAT).names())
 _CLIENTS = ("producer", "consumer", "admin")
 _POLICY_PREFIX = "replication.policy"
-# What a flow's worker takes from the top level; every other worker setting is a cluster's (B.offset.flush.interval.ms).
+# Settings without a cluster's prefix that a flow's worker takes. Its other worker settings need the cluster's prefix
+# (B.offset.flush.interval.ms).
 _WORKER_PREFIXES = (
     "offset.storage",
     "config.storage",
@@ -172,14 +173,14 @@ class MirrorMakerConfig:
         return _is_true(self.raw.get(f"{flow}.enabled"))
 
     def bootstrap_servers(self, cluster: str) -> str:
-        """Return where a cluster is; empty: the file does not say."""
+        """Return where a cluster is; empty: the file does not name it."""
         return self.cluster_properties(cluster).get("bootstrap.servers", "")
 
     def cluster_properties(self, cluster: str) -> dict[str, str]:
         """Return a cluster's settings, references unresolved.
 
-        What every client needs to connect holds for its producers, consumers and admins unless they have their own;
-        the top level stands in for what the cluster does not say.
+        Connection settings of the cluster apply to its producers, consumers and admins unless they have their own.
+        Settings without a prefix replace those that the cluster lacks.
         """
         own: dict[str, str] = prefixed(self.raw, f"{cluster}.")
         for given in (dict(own), self.raw):
@@ -202,7 +203,7 @@ class MirrorMakerConfig:
         return {**_worker_defaults(flow), **resolved, ALLOWED_URLS: self._token_endpoints(own.get(ALLOWED_URLS, ""))}
 
     def worker_settings(self, flow: SourceAndTarget) -> dict[str, str]:
-        """Return of ``worker_config`` what a worker reads: without what the file's top level sets for connectors.
+        """Return the settings of ``worker_config`` that a worker reads, without those for connectors.
 
         Java's worker has these settings, too, and ignores them. Ours would report them as misspelled.
         """
@@ -242,7 +243,7 @@ class MirrorMakerConfig:
         return self.is_enabled(flow) or _is_true(emits)
 
     def _below(self, prefix: str | tuple[str, ...]) -> dict[str, str]:
-        """Return what starts with ``prefix``, names whole."""
+        """Return the settings that start with ``prefix``, names whole."""
         return {name: value for name, value in self.raw.items() if name.startswith(prefix)}
 
 

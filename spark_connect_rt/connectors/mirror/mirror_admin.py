@@ -1,6 +1,6 @@
-"""One cluster's topics, their settings and ACLs, and its groups, as MirrorMaker looks at and changes them.
+"""The topics of one cluster, their settings and ACLs, and its groups, as MirrorMaker reads and changes them.
 
-Owns the client's calls and the words of its enums. Decides nothing: ``connectors.mirror.topic_sync`` does.
+Owns the client's calls and the names of its enums. ``connectors.mirror.topic_sync`` makes the decisions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MirrorAdmin:
         self._closed = False
 
     def cluster_id(self) -> str:
-        """Return the cluster's id."""
+        """Return the id of the cluster. Raises ConnectError."""
         asked = self._admin.describe_cluster(request_timeout=self._timeout_s)
         return str(self._answer(asked, "describing the cluster").cluster_id)
 
@@ -86,7 +86,7 @@ class MirrorAdmin:
             raise
 
     def settings(self, topics: Iterable[str]) -> dict[str, list[TopicSetting]]:
-        """Return all settings of topics; of those only whose client may know, and that are still there."""
+        """Return all settings of topics; only of those that exist and that the client may read."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not resources:
             return {}
@@ -117,7 +117,7 @@ class MirrorAdmin:
         self._answer(made[topic], f"creating topic {topic}", _EXISTS)
 
     def grow(self, topics: Mapping[str, int]) -> None:
-        """Give topics more partitions, name -> how many in all."""
+        """Add partitions to topics; name -> how many in all."""
         grown = [NewPartitions(name, count) for name, count in topics.items()]
         if grown:
             made = self._admin.create_partitions(grown, request_timeout=self._timeout_s)
@@ -153,13 +153,13 @@ class MirrorAdmin:
         return {group.group_id: group.state.name for group in self._answer(asked, "listing groups").valid}
 
     def close(self) -> None:
-        """Close the client. No call of it may be under way; none may follow. May be called twice."""
+        """Close the client. No call may be in progress, and none may follow. May be called twice."""
         if not self._closed:
             self._closed = True
             close_admin(self._admin)
 
     def _answer(self, future: Future[Any], doing: str, fine: tuple[str, ...] = ()) -> Any:
-        """Return what a call brought; None for an error that is fine. Raises ConnectError."""
+        """Return the result of a call; None for an error that is expected. Raises ConnectError."""
         begun_s = self._watch.now()
         try:
             found = answer_of(self._admin, future, self._timeout_s)

@@ -1,4 +1,4 @@
-"""Where consumer groups go on at the other cluster (Java ``MirrorCheckpointConnector``)."""
+"""Where consumer groups resume at the other cluster (Java ``MirrorCheckpointConnector``)."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ log = logging.getLogger(__name__)
 class MirrorCheckpointConnector(SourceConnector):
     """Translates the offsets of consumer groups, so that they can continue on the mirror cluster.
 
-    Finds the groups that read replicated topics and deals them to tasks.
+    Finds the groups that read replicated topics and divides them among tasks.
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return MIRROR_CHECKPOINT
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return MirrorCheckpointTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse what cannot be had, and settings that contradict each other."""
+        """Return complaints about unavailable features, and about settings that contradict each other."""
         return checkpoint_problems(config)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse: what it does beside its records cannot be taken back."""
+        """Return why it cannot be previewed: its writes other than records cannot be rolled back."""
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Create the topic and find the groups, then look for new ones now and then."""
+        """Create the topic and find the groups, then search for new ones periodically."""
         super().start(config)
         self._values = values = MIRROR_CHECKPOINT.parse(config)
         self._groups: list[str] | None = None
@@ -72,7 +72,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._rounds.start()
 
     def stop(self) -> None:
-        """End what is done now and then."""
+        """End the thread that runs periodic jobs."""
         if hasattr(self, "_rounds"):
             self._rounds.stop()
 
@@ -81,7 +81,7 @@ class MirrorCheckpointConnector(SourceConnector):
             self._source.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the groups in neighbourhoods. Raises RetriableError: the source has not answered yet."""
+        """Divide the groups among tasks in neighbourhoods. Raises RetriableError: the source has not answered yet."""
         if not (self._values["enabled"] and self._values[EMIT_CHECKPOINTS]):
             return []
         if self._groups is None:
@@ -89,7 +89,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return checkpoint_tasks(self.config, self._groups or [], max_tasks)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the new offsets; no one resumes there. Raises ConnectError."""
+        """Check the new offsets, from which no task resumes. Raises ConnectError."""
         check_offsets(offsets, (GROUP, TOPIC), numbered=True, only_zero=True)
         return True
 

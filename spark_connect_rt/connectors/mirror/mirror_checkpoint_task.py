@@ -36,7 +36,7 @@ IDLE_STATES = ("EMPTY", "DEAD")
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """What a group committed for one partition."""
+    """The committed offset of a group for one partition."""
 
     offset: int
     metadata: str = ""
@@ -44,7 +44,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What turns offsets of the source into checkpoints."""
+    """Translates offsets of the source into checkpoints."""
 
     policy: ReplicationPolicy
     source_alias: str
@@ -60,8 +60,8 @@ class Translation:
     ) -> list[Checkpoint]:
         """Return the checkpoints to write for a group.
 
-        ``last`` are the newest ones so far, by partition at the target. A checkpoint goes on at the target, never
-        back, unless the group itself went back at the source.
+        ``last`` are the newest ones so far, by partition at the target. A checkpoint only moves forward at the target,
+        unless the group itself went back at the source.
         """
         found = []
         for partition, committed in sorted(upstream.items()):
@@ -77,7 +77,10 @@ class Translation:
         return found
 
     def _at_target(self, partition: TopicPartition) -> TopicPartition:
-        """Return the partition that a group goes on with at the target; a topic of the target's own gets its name."""
+        """Return the partition in which a group resumes at the target.
+
+        A topic that came from the target gets its name there.
+        """
         if self.policy.topic_source(partition.topic) == self.target_alias:
             return TopicPartition(self.policy.original_topic(partition.topic), partition.partition)
         return TopicPartition(self.policy.format_remote_topic(self.source_alias, partition.topic), partition.partition)
@@ -92,11 +95,11 @@ def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
 def offsets_to_set(
     checkpoints: Mapping[TopicPartition, Checkpoint], committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return the offsets to commit for an idle group at the target: only where it goes forward.
+    """Return the offsets to commit for an idle group at the target: only those that move forward.
 
     Args:
         checkpoints: the newest one of each partition at the target.
-        committed: what the group has there; below zero counts as nothing.
+        committed: the group's offsets there; below zero counts as nothing.
     """
     return {
         place: checkpoint.downstream_offset
@@ -116,7 +119,7 @@ class MirrorCheckpointTask(SourceTask):
     """Translates and writes checkpoints of the groups that its configuration names."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin to read what is known; ``poll`` goes on with it."""
+        """Begin to read existing checkpoints and offset syncs; ``poll`` continues it."""
         values = MIRROR_CHECKPOINT.parse(config)
         self._flow = flow = Flow.of(config)
         self._groups = groups_of(config)
@@ -147,17 +150,17 @@ class MirrorCheckpointTask(SourceTask):
         return records
 
     def idle_wait_ms(self) -> int:
-        """Return a wait that is short beside any interval."""
+        """Return a wait that is short compared with any interval."""
         return IDLE_WAIT_MS
 
     def stop(self) -> None:
-        """Close the clients."""
+        """Close the clients of both clusters."""
         for client in (getattr(self, name, None) for name in ("_checkpoints", "_syncs", "_target")):
             if client is not None:
                 client.close()
 
     def _read_checkpoints(self, reader: _TopicReader) -> None:
-        """Take in the checkpoints of earlier tasks, so that groups do not go back; leave out what is none."""
+        """Read the checkpoints of earlier tasks, so that groups do not go back. Invalid ones are left out."""
         readable = True
         try:
             for key, value in reader.read():
@@ -183,7 +186,7 @@ class MirrorCheckpointTask(SourceTask):
             self._last[checkpoint.group][checkpoint.partition] = checkpoint
 
     def _follow_syncs(self) -> bool:
-        """Take in new offset syncs; return whether the topic was read to its end once."""
+        """Process new offset syncs; return whether the topic was read to its end once."""
         assert self._translation is not None
         store = self._translation.syncs
         try:
@@ -234,9 +237,9 @@ class MirrorCheckpointTask(SourceTask):
                 self._set_offsets(group, counts)
 
     def _set_offsets(self, group: str, counts: Mapping[str, int]) -> None:
-        """Set a group's offsets at the target forward; ``counts``: the topics there and how many partitions they have.
+        """Move a group's offsets at the target forward; ``counts``: the topics there and how many partitions they have.
 
-        A checkpoint of a topic that is not there, as of an earlier replication policy, does not keep the others back.
+        A checkpoint of a missing topic, as of an earlier replication policy, does not delay the others.
         """
         target = self._clusters[TARGET]
         there = {
@@ -288,7 +291,7 @@ class _TopicReader:
         self.at_end = False  # has been there once
 
     def read(self) -> Iterator[KeyAndValue]:
-        """Yield what is there now. Raises ConnectError; the next call tries again."""
+        """Yield the records so far. Raises ConnectError; the next call tries again."""
         consumer = self._opened()
         batch = None if consumer is None else consumer.poll(MOST_RECORDS, POLL_MS)
         if batch is not None:
@@ -311,7 +314,7 @@ class _TopicReader:
         return self._consumer
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the consumer, if it is open."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

@@ -27,19 +27,19 @@ class MirrorHeartbeatConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return MIRROR_HEARTBEAT
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return MirrorHeartbeatTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse what cannot be had."""
+        """Return complaints about unavailable features."""
         return base_problems(config)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse: what it does beside its records cannot be taken back."""
+        """Return why it cannot be previewed: its writes other than records cannot be rolled back."""
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ class MirrorHeartbeatConnector(SourceConnector):
         return [] if interval_ms(self._values, "emit.heartbeats") is None else [dict(self.config)]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the new offsets; no one resumes there. Raises ConnectError."""
+        """Check the new offsets, from which no task resumes. Raises ConnectError."""
         check_offsets(offsets, ("sourceClusterAlias", "targetClusterAlias"), numbered=False, only_zero=True)
         return True
 
@@ -66,7 +66,7 @@ class MirrorHeartbeatTask(SourceTask):
     """Writes a heartbeat of its flow at each interval."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Begin; the first heartbeat comes after one interval."""
+        """Start; the first heartbeat follows after one interval."""
         self._flow = Flow.of(config)
         self._wait_s = (interval_ms(MIRROR_HEARTBEAT.parse(config), "emit.heartbeats") or 0) / 1000
         self._due_s = time.monotonic() + self._wait_s

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 class MirrorSourceConnector(SourceConnector):
     """Mirrors topics of another Kafka cluster, with their partitions, settings and ACLs.
 
-    Looks after the target's topics and deals the source's partitions to tasks.
+    Creates and configures the target's topics, and divides the source's partitions among tasks.
     """
 
     def config_def(self) -> ConfigDef:
@@ -52,19 +52,19 @@ class MirrorSourceConnector(SourceConnector):
         return MIRROR_SOURCE
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return MirrorSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse what cannot be had, and settings that contradict each other."""
+        """Return complaints about unavailable features, and about settings that contradict each other."""
         return source_problems(config)
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse: what it does beside its records cannot be taken back."""
+        """Return why it cannot be previewed: its writes other than records cannot be rolled back."""
         return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Look at both clusters, then again now and then. A cluster that does not answer is asked again soon."""
+        """Check both clusters, then again periodically. A cluster that does not answer is asked again soon."""
         super().start(config)
         self._values = values = MIRROR_SOURCE.parse(config)
         self._partitions: list[TopicPartition] = []
@@ -83,7 +83,7 @@ class MirrorSourceConnector(SourceConnector):
         self._rounds.start()
 
     def stop(self) -> None:
-        """End what is done now and then."""
+        """End the thread that runs periodic jobs."""
         if hasattr(self, "_rounds"):
             self._rounds.stop()
 
@@ -92,7 +92,7 @@ class MirrorSourceConnector(SourceConnector):
             self._topics.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the partitions one by one; no task without any."""
+        """Divide the partitions among tasks one by one; no task is without any."""
         return source_tasks(self.config, self._partitions, max_tasks)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -170,7 +170,7 @@ class FlowTopics:
         self._target.close()
 
     def look(self) -> tuple[list[TopicPartition], bool]:
-        """Return the partitions to copy, and whether the target lacked any; what it lacked is made.
+        """Return the partitions to copy, and whether the target lacked any. Missing ones are created.
 
         Raises ConnectError.
         """
@@ -199,7 +199,7 @@ class FlowTopics:
         return changed
 
     def _warn_of_loops(self, topics: Iterable[str]) -> None:
-        """Say once that both sides are one cluster, and which topics are left out because they came from the source."""
+        """Log once that both sides are one cluster, and which topics are left out because they came from the source."""
         flow = self._flow
         if self._left_out is None and (cluster := self._source.cluster_id()) == self._target.cluster_id():
             log.warning(

@@ -1,8 +1,8 @@
-"""Copies partitions byte for byte and says which offset of the target is which of the source (``MirrorSourceTask``).
+"""Copies partitions byte for byte and writes which target offset belongs to which source offset (``MirrorSourceTask``).
 
-Two ways. Where nothing looks at records, whole record batches go from fetch to produce in this process
-(``batch_copies``), and ``poll`` returns what is acknowledged. Else batches are columns, each of one partition, and go
-to the worker's producer as any source's.
+Two ways. If nothing inspects the records, whole record batches go from fetch to produce in this process
+(``batch_copies``), and ``poll`` returns the acknowledged ones. Otherwise batches are columns, each of one partition,
+and go to the worker's producer as any source's.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from spark_connect_rt.kafka.lost_brokers import BrokerWatch
 from spark_connect_rt.kafka.reading.consumers import batch_consumer, polled_apart
 from spark_connect_rt.kafka.reading.log_moves import LogWatch
 
-# What a MirrorSource task measures of each partition it copies (Java ``MirrorSourceMetrics``).
+# The metrics of a MirrorSource task for each partition that it copies (Java ``MirrorSourceMetrics``).
 #
-# Owns the names and what they mean. A batch is timed by its first and its last record, not by each of them.
+# Owns the names and their meaning. A batch is timed by its first and its last record, not by each of them.
 
 
 GROUP = "mirror-MirrorSourceConnector"
@@ -49,14 +49,14 @@ class MirrorSourceMetrics:
     """Of one task. One thread."""
 
     def __init__(self, metrics: PluginMetrics, flow: Flow, now_ms: NowMs) -> None:
-        """Take where to count, whose records they are, and the time of day in ms."""
+        """Take the metrics, the flow, and a clock: the time of day in ms."""
         self._metrics = metrics
         self._flow = flow
         self._now_ms = now_ms
         self._under_way: dict[TopicPartition, deque[tuple[int, list[int]]]] = defaultdict(deque)
 
     def read(self, remote: TopicPartition, rows: pa.RecordBatch) -> None:
-        """Take note of records that were read, on their way to ``remote``."""
+        """Note records that were read, on their way to ``remote``."""
         times = rows.column("timestamp")
         ends = [times[0].as_py(), times[-1].as_py()]
         tags = self._tags(remote)
@@ -66,7 +66,7 @@ class MirrorSourceMetrics:
         self._under_way[remote].append((rows.num_rows, ends))
 
     def arrived(self, delivery: Delivered) -> None:
-        """Take note of records that are acknowledged."""
+        """Note records that are acknowledged."""
         remote = TopicPartition(delivery.topic, delivery.partition)
         runs, left = self._under_way.get(remote), delivery.records
         if not runs:
@@ -81,7 +81,7 @@ class MirrorSourceMetrics:
             left -= min(count, left)
 
     def copied(self, remote: TopicPartition, records: int, size: int, stamps: Sequence[Stamps]) -> None:
-        """Take note of whole batches that are acknowledged; of them bytes are those of the batches."""
+        """Note whole batches that are acknowledged. Their bytes are those of the batches."""
         tags = self._tags(remote)
         self._metrics.count("byte", size, GROUP, **tags)
         self._metrics.count("record", records, GROUP, **tags)
@@ -122,12 +122,12 @@ class OffsetSyncWriter:
         self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
 
     def take_in(self, partition: TopicPartition, run: OffsetRun) -> None:
-        """Note records that arrived, and write what is due at once."""
+        """Note acknowledged records, and write the syncs that are due at once."""
         for _ in self._queue.take_in(partition, run):
             self._write()
 
     def write_due(self) -> None:
-        """Write what waited for room, and now and then what low traffic leaves out of date."""
+        """Write syncs that waited for room, and periodically those that low traffic leaves out of date."""
         if time.monotonic() >= self._promote_at_s:
             self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
             self._queue.promote()
@@ -159,13 +159,14 @@ class OffsetSyncWriter:
             log.error("an offset sync cannot be written to %s: %s", self._topic, error.str())
 
 
-# Notices that a topic at the target is not the one that was copied to before: deleted, and created again.
+# Notices that a topic at the target was deleted and created again since the last copy.
 #
-# Owns the judgement by offsets alone: what arrives at the target never gets a smaller offset than what came before it.
+# Owns the judgement by offsets alone: the offsets of arriving records never decrease unless the topic was created
+# again.
 
 
 class TargetLogs:
-    """Of one task. One thread."""
+    """Notices new logs at the target for one task. One thread."""
 
     def __init__(
         self,
@@ -183,10 +184,10 @@ class TargetLogs:
         self._metrics = metrics
         self._next = dict.fromkeys(copied, 1)  # the smallest offset that a record can get there; 0 was taken
         self._first_of_run = set(self._next)
-        self._problem: ConnectError | None = None  # raised once what arrived is taken note of elsewhere, too
+        self._problem: ConnectError | None = None  # raised once the acknowledged records are noted elsewhere, too
 
     def arrived(self, partition: TopicPartition, offset: int, records: int) -> None:
-        """Take note of records whose first one is at ``offset``; -1: not known."""
+        """Note records whose first one is at ``offset``; -1: not known."""
         if offset < 0:
             return
         expected, is_first = self._next.get(partition, 0), partition in self._first_of_run
@@ -209,15 +210,15 @@ class TargetLogs:
         log.warning("%s", text)
 
     def check(self) -> None:
-        """Raises ConnectError: records came to another topic than those before them; on.topic.recreated is fail."""
+        """Raise ConnectError if records went to another topic than earlier ones and on.topic.recreated is fail."""
         if self._problem is not None:
             raise self._problem
 
 
-# Partitions copied by whole record batches, as a MirrorSource task's ``poll`` wants them.
+# Partitions copied by whole record batches, as a MirrorSource task's ``poll`` returns them.
 #
-# Owns the choice whether a task may copy so, and says what it chose; and what its metrics and offset syncs learn of
-# batches. Records are not looked at.
+# Owns the choice whether a task may copy so, and logs it; and the reports of batches to its metrics and offset syncs.
+# Records are not inspected.
 
 
 COPY_POLL_MS = 100
@@ -245,7 +246,7 @@ class BatchCopies:
         watch: LogWatch,
         targets: TargetLogs,
     ) -> None:
-        """Take the flow, the properties of both sides' clients, who learns of what is copied and of moved logs."""
+        """Take the flow, the properties of both sides' clients, and the receivers of reports on copies and moves."""
         self._flow = flow
         self._metrics = metrics
         self._syncs = syncs
@@ -257,19 +258,19 @@ class BatchCopies:
         self._copier.assign(offsets)
 
     def poll(self) -> Sequence[Written]:
-        """Copy for a while; return what is acknowledged. Raises ConnectError."""
+        """Copy for a while; return the acknowledged records. Raises ConnectError."""
         return self._written(self._copier.poll(COPY_POLL_MS))
 
     def under_way(self) -> bool:
-        """Tell whether ``finish`` may have something to return."""
+        """Return whether ``finish`` may have something to return."""
         return self._copier.under_way()
 
     def finish(self) -> Sequence[Written]:
-        """Read nothing more; return what is acknowledged within a while."""
+        """Read nothing more; return the records that are acknowledged within a while."""
         return self._written(self._copier.finish(COPY_POLL_MS))
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Give up the batches in flight and close the clients."""
         self._copier.close()
 
     def _target(self, partition: TopicPartition) -> TopicPartition:
@@ -295,7 +296,7 @@ class BatchCopies:
 
 
 POLL_MS, IDLE_WAIT_MS = 50, 10
-MOST_RECORDS = 5_000  # of one poll, unless max.poll.records says
+MOST_RECORDS = 5_000  # of one poll, unless max.poll.records is set
 SAY_MISSING_EACH_S = 60.0
 # A number where it can be one: nothing is asked, so that a topic deleted meanwhile keeps no task from starting.
 _BEGINNINGS = {"latest": -2, "earliest": 0}
@@ -305,14 +306,14 @@ class MirrorSourceTask(SourceTask):
     """Reads its partitions without a group; offsets are Connect's."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
+        """Resume after the stored offsets; a partition without one begins as auto.offset.reset requires."""
         values = MIRROR_SOURCE.parse(config)
         self._flow = Flow.of(config)
         self._copies: BatchCopies | None = None
         properties = self._flow.client(SOURCE, "consumer", "replication-consumer")
         self._most = int(properties.get("max.poll.records", MOST_RECORDS))
         self._offsets = UpstreamOffsets()
-        # Behind a transformation no one can tell which record is which.
+        # A transformation may drop, add or reorder records, so their source offsets would be unknown.
         syncs = values[EMIT_OFFSET_SYNCS] and not config.get("transforms")
         self._syncs = OffsetSyncWriter(self._flow, values["offset.lag.max"]) if syncs else None
         self._metrics = MirrorSourceMetrics(self.context.metrics, self._flow, lambda: time.time() * 1_000)
@@ -346,7 +347,7 @@ class MirrorSourceTask(SourceTask):
         return BatchCopies(self._flow, *sides, self._metrics, self._syncs, self._watch, self._targets)
 
     def poll(self) -> Sequence[Polled] | None:
-        """Return what is there, one batch of columns for each partition; or what is copied and acknowledged."""
+        """Return the available records, one batch of columns for each partition; or those copied and acknowledged."""
         self._targets.check()
         if self._syncs is not None:
             self._syncs.write_due()
@@ -354,7 +355,7 @@ class MirrorSourceTask(SourceTask):
             if self._copies is not None:
                 return self._copies.poll()
             polled = polled_apart(self._consumer, self._most, POLL_MS)
-        except NotFoundError as error:  # as in Java: a topic may come back, the others go on meanwhile
+        except NotFoundError as error:  # as in Java: a topic may exist again later, and the others continue meanwhile
             self._say_missing(str(error))
             return None
         return [self._copied(partition, rows) for partition, rows in polled]
@@ -364,11 +365,11 @@ class MirrorSourceTask(SourceTask):
         return 0 if self._copies is not None else IDLE_WAIT_MS
 
     def is_writing(self) -> bool:
-        """Tell whether batches are under way."""
+        """Return whether batches are in flight."""
         return self._copies is not None and self._copies.under_way()
 
     def finish_writing(self) -> Sequence[Written]:
-        """Wait a little for batches that are under way."""
+        """Wait a little for batches in flight, and return those that are acknowledged."""
         return self._copies.finish() if self._copies is not None else ()
 
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
@@ -409,14 +410,14 @@ class MirrorSourceTask(SourceTask):
 
 
 class UpstreamOffsets:
-    """The offsets at the source of records under way, to be matched with those at the target in the same order."""
+    """The source offsets of records in flight, to be matched with target offsets in the same order."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without any record in flight."""
         self._runs: dict[TopicPartition, deque[tuple[TopicPartition, int, int]]] = {}
 
     def add(self, remote: TopicPartition, partition: TopicPartition, offsets: pa.Array) -> None:
-        """Take in records that are sent to ``remote``, by their offsets in ``partition``."""
+        """Add records that are sent to ``remote``, by their offsets in ``partition``."""
         runs = self._runs.setdefault(remote, deque())
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         if last - first + 1 == len(offsets):

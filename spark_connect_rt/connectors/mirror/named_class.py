@@ -16,13 +16,13 @@ _may_import: MayImport = lambda name, module: True  # noqa: E731 - replaced by `
 
 
 def import_only(may_import: MayImport) -> None:
-    """Have this process import only what ``may_import`` allows: a worker whose REST API takes names from anybody."""
+    """Have this process import only the modules that ``may_import`` allows. For a worker with an open REST API."""
     global _may_import  # as the modules themselves: one set a process
     _may_import = may_import
 
 
 def may_import(name: str, module: str) -> bool:
-    """Tell whether this process may import what a configuration calls ``name`` from a module."""
+    """Return whether this process may import the class that a configuration calls ``name`` from a module."""
     return _may_import(name, module)
 
 
@@ -30,7 +30,7 @@ class Configured(Protocol):
     """A policy or filter: made without arguments, then given the connector's whole configuration."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what it needs. Raises BadConfigError."""
+        """Take the class's settings. Raises BadConfigError."""
 
 
 def class_named(setting: str, name: str, bundled: Mapping[str, type[Any]]) -> type[Any]:

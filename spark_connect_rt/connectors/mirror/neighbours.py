@@ -1,4 +1,4 @@
-"""What the other mirror connectors of a group make of the same flow: names of remote topics must be the same. Pure."""
+"""Compares a flow's other mirror connectors of a group: their names of remote topics must be the same. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ def other_names(config: Mapping[str, str], others: Mapping[str, Mapping[str, str
     """Yield (setting, sentence) where another connector of the same flow gives topics other names.
 
     Args:
-        config: a connector's configuration; of one that mirrors nothing there is nothing to say.
-        others: the other connectors of the group, by name. A reference (``${...}``) is not compared.
+        config: a connector's configuration; nothing is yielded for one that mirrors nothing.
+        others: the other connectors of the group, by name.
+
+    A reference (``${...}``) is not compared.
     """
     if not _mirrors(config):
         return

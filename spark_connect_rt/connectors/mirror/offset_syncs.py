@@ -1,7 +1,13 @@
 """Which records' offsets are synced, and when (Java ``OffsetSyncWriter``).
 
-At once: the first record of a partition in a task's life, one behind a gap at the source, one at a target that was cut
-off, and whenever ``offset.lag.max`` records have gone by. The last record otherwise waits for ``promote``.
+These records are synced at once:
+
+- the first record of a partition in a task's life
+- the first record after a gap at the source
+- the first record at a truncated target
+- each record after ``offset.lag.max`` others
+
+Otherwise the last record waits for ``promote``.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from spark_connect_rt.connectors.mirror.records import OffsetSync
 
 @dataclass(frozen=True, slots=True)
 class OffsetRun:
-    """Records of one partition whose offsets go up by one on both sides."""
+    """Records of one partition whose offsets increase by one on both sides."""
 
     upstream_offset: int  # of the first one
     downstream_offset: int
@@ -24,14 +30,14 @@ class OffsetRun:
 
 @dataclass(slots=True)
 class _Partition:
-    """What is remembered of the last record and of the last sync."""
+    """The last record and the last sync of a partition."""
 
     upstream: int = -1
     downstream: int = -1
     synced_downstream: int = -1
 
     def syncs(self, run: OffsetRun, max_lag: int) -> Iterator[int]:
-        """Yield the places in the run, from 0, of records that are synced at once; take note of all of it."""
+        """Yield the places in the run, from 0, of records that are synced at once; note all of the run."""
         gap = run.upstream_offset - self.upstream != 1
         cut_off = run.downstream_offset < self.downstream
         at = 0 if self.synced_downstream == -1 or gap or cut_off else self._stale_at(run, max_lag)
@@ -43,7 +49,7 @@ class _Partition:
         self.downstream = run.downstream_offset + run.count - 1
 
     def _stale_at(self, run: OffsetRun, max_lag: int) -> int:
-        # An offset is translated to one behind the last sync, so that is what the lag is counted from.
+        # An offset is translated to one after the last sync, so the lag is counted from there.
         return max(0, self.synced_downstream + 1 + max_lag - run.downstream_offset)
 
 
@@ -51,7 +57,7 @@ class OffsetSyncQueue:
     """Syncs that wait to be written. One thread."""
 
     def __init__(self, max_lag: int) -> None:
-        """Take ``offset.lag.max``."""
+        """Take ``offset.lag.max``, the number of records between syncs."""
         self._max_lag = max_lag
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._delayed: dict[TopicPartition, OffsetSync] = {}
@@ -74,7 +80,7 @@ class OffsetSyncQueue:
             self._delayed[partition] = _sync(partition, run, last)
 
     def promote(self) -> None:
-        """Make what waits pending: low traffic must not leave a partition out of date."""
+        """Make the delayed syncs pending: low traffic must not leave a partition out of date."""
         self._pending.update(self._delayed)
         self._delayed.clear()
 
@@ -93,22 +99,22 @@ def _sync(partition: TopicPartition, run: OffsetRun, at: int) -> OffsetSync:
     return OffsetSync(partition, run.upstream_offset + at, run.downstream_offset + at)
 
 
-# Offset syncs by partition, and what an offset of the source is at the target (Java ``OffsetSyncStore``).
+# Offset syncs by partition, and the translation of source offsets to the target (Java ``OffsetSyncStore``).
 #
 # Per partition at most 64 syncs are kept, ever further apart the older they are: entry ``i`` is at most ``2**i``
-# upstream records behind the newest. Source: KAFKA-12468, KAFKA-14666, KAFKA-15906.
+# upstream records older than the newest. Source: KAFKA-12468, KAFKA-14666, KAFKA-15906.
 
 
 SYNCS_PER_PARTITION = 64
 TOO_OLD = -1
-"""Translation of an offset before the oldest sync that is kept: no one knows any more."""
+"""Translation of an offset before the oldest sync that is kept: the result is unknown."""
 
 
 class OffsetSyncStore:
-    """Feed it the topic's records in order, say ``loaded`` at its end, then ask. One thread."""
+    """Translates offsets. Add the topic's records in order, call ``loaded`` at its end, then translate. One thread."""
 
     def __init__(self, *, must_read_to_end: bool = True) -> None:
-        """Start empty; ``must_read_to_end`` False: what was written before is translated by, too.
+        """Start empty. ``must_read_to_end`` False: translate also by syncs from before the start.
 
         That is right only where earlier checkpoints are known, which keep a group from going back.
         """
@@ -117,11 +123,11 @@ class OffsetSyncStore:
         self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
 
     def loaded(self) -> None:
-        """Take note that the topic has been read to its end once."""
+        """Note that the topic has been read to its end once."""
         self._loaded = True
 
     def add(self, sync: OffsetSync) -> None:
-        """Take in the next record of the topic."""
+        """Add the next record of the topic."""
         kept = self._syncs.get(sync.partition)
         only_newest = self._must_read_to_end and not self._loaded
         if kept is None or only_newest or sync.upstream_offset < kept[0].upstream_offset:
@@ -130,10 +136,10 @@ class OffsetSyncStore:
             self._syncs[sync.partition] = _with(kept, sync)
 
     def translate_downstream(self, partition: TopicPartition, upstream_offset: int) -> int | None:
-        """Return what an upstream offset is at the target; TOO_OLD, or None: not known (yet).
+        """Return the offset at the target for an upstream offset. TOO_OLD: too old; None: not known (yet).
 
-        Exact where there is a sync of this very offset, else just behind the nearest sync before it: a group that goes
-        on there may read records again, but misses none.
+        Exact where there is a sync of this very offset, otherwise just after the nearest sync before it. A group that
+        resumes there may read records again, but misses none.
         """
         kept = self._syncs.get(partition) if self._loaded else None
         if kept is None:

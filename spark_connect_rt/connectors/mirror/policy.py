@@ -18,11 +18,11 @@ class ReplicationPolicy(ABC):
     """Names remote topics and finds their way back. A custom one may be written in Python and named by its class."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take what the policy needs of a connector's configuration."""
+        """Take the policy's settings from a connector's configuration."""
 
     @abstractmethod
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Return what ``topic`` of the source cluster is called on the target."""
+        """Return the name of a source topic on the target."""
 
     @abstractmethod
     def topic_source(self, topic: str) -> str | None:
@@ -30,10 +30,10 @@ class ReplicationPolicy(ABC):
 
     @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
-        """Return what a remote topic is called on the cluster that it comes from; None: it is not a remote one."""
+        """Return the name of a remote topic on the cluster that it comes from; None: it is not a remote one."""
 
     def original_topic(self, topic: str) -> str:
-        """Return what the topic is called where it was first written, any number of hops away."""
+        """Return the topic's name on the cluster where it was first written, any number of hops away."""
         while (upstream := self.upstream_topic(topic)) not in (None, topic):
             assert upstream is not None
             topic = upstream
@@ -48,23 +48,23 @@ class ReplicationPolicy(ABC):
         return f"mm2-offset-syncs.{alias}.internal"
 
     def checkpoints_topic(self, alias: str) -> str:
-        """Return the topic of checkpoints of the groups of cluster ``alias``."""
+        """Return the checkpoints topic for the groups of cluster ``alias``."""
         return f"{alias}.checkpoints.internal"
 
     def is_heartbeats_topic(self, topic: str) -> bool:
-        """Tell whether it is the heartbeats topic or a copy of one."""
+        """Return whether it is the heartbeats topic or a copy of one."""
         return self.original_topic(topic) == self.heartbeats_topic()
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """Tell whether it holds checkpoints."""
+        """Return whether the topic holds checkpoints."""
         return topic.endswith(".checkpoints.internal")
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Tell whether it is one of MirrorMaker's own."""
+        """Return whether it is one of MirrorMaker's own."""
         return (topic.startswith("mm2") and topic.endswith(".internal")) or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Tell whether it is one of Kafka's or MirrorMaker's own: these are never replicated."""
+        """Return whether it is one of Kafka's or MirrorMaker's own: these are never replicated."""
         return topic.startswith(("__", ".")) or self.is_mm2_internal_topic(topic)
 
 
@@ -91,29 +91,29 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return f"{source_alias}{self._separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """Return what stands before the first separator; as Java's, None where nothing but separators follows."""
+        """Return the text before the first separator. As Java's, None where nothing but separators follows."""
         source, found, rest = topic.partition(self._separator)
         return source if found and rest.replace(self._separator, "") else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Return what stands behind the first separator."""
+        """Return the text after the first separator."""
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self._separator) :]
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """See ReplicationPolicy."""
+        """Return the topic of offset syncs, with the separator between its parts."""
         return f"mm2-offset-syncs{self._internal()}{alias}{self._internal()}internal"
 
     def checkpoints_topic(self, alias: str) -> str:
-        """See ReplicationPolicy."""
+        """Return the topic of checkpoints, with the separator between its parts."""
         return f"{alias}{self._internal()}checkpoints{self._internal()}internal"
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """See ReplicationPolicy."""
+        """Return whether the topic's name ends like one of checkpoints."""
         return topic.endswith(self.checkpoints_topic(""))
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """See ReplicationPolicy."""
+        """Return whether it is a topic of offset syncs or of checkpoints."""
         mm2 = topic.startswith("mm2") and topic.endswith(f"{self._internal()}internal")
         return mm2 or self.is_checkpoints_topic(topic)
 
@@ -125,7 +125,7 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
     """Topics keep their names, but for heartbeats. Loops cannot be seen by name: replicate one way only."""
 
     def __init__(self, separator: str = ".", internal_separator: bool = True, source_alias: str | None = None) -> None:
-        """As the default one; ``source_alias`` is where every topic is said to come from."""
+        """As the default one. ``source_alias``: the source that is returned for every topic."""
         super().__init__(separator, internal_separator)
         self._source_alias = source_alias
 
@@ -164,12 +164,12 @@ def replication_policy(config: Mapping[str, str]) -> ReplicationPolicy:
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
-    """Tell whether the topic came, by any number of hops, from the cluster that it would be copied to."""
+    """Return whether the topic came, by any number of hops, from the cluster that it would be copied to."""
     return target_alias in _hops(policy, topic)
 
 
 def is_own_copy(policy: ReplicationPolicy, topic: str, source_alias: str) -> bool:
-    """Tell whether a topic of the source is a copy from the source itself: then its target is the same cluster.
+    """Return whether a topic of the source is a copy from the source itself: then its target is the same cluster.
 
     Copied again it would get one more alias at every refresh. Names that do not change show nothing.
     """

@@ -70,7 +70,7 @@ class OffsetSync:
     downstream_offset: int
 
     def key(self) -> bytes:
-        """Return the record's key."""
+        """Return the record's key as bytes: topic and partition."""
         return _text(self.partition.topic) + _INT.pack(self.partition.partition)
 
     def value(self) -> bytes:
@@ -92,7 +92,7 @@ class OffsetSync:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a group of the source has come, and what that is at the target."""
+    """A group's offset at the source, and its equivalent at the target."""
 
     group: str
     partition: TopicPartition  # at the target
@@ -101,11 +101,11 @@ class Checkpoint:
     metadata: str = ""
 
     def key(self) -> bytes:
-        """Return the record's key."""
+        """Return the record's key as bytes: group, topic and partition."""
         return _text(self.group) + _text(self.partition.topic) + _INT.pack(self.partition.partition)
 
     def value(self) -> bytes:
-        """Return the record's value."""
+        """Return the record's value as bytes: version, both offsets and metadata."""
         offsets = _TWO_LONGS.pack(self.upstream_offset, self.downstream_offset)
         return _VERSION.pack(VERSION) + offsets + _text(self.metadata)
 
@@ -136,11 +136,11 @@ class Heartbeat:
     timestamp_ms: int
 
     def key(self) -> bytes:
-        """Return the record's key."""
+        """Return the record's key as bytes: both aliases."""
         return _text(self.source_alias) + _text(self.target_alias)
 
     def value(self) -> bytes:
-        """Return the record's value."""
+        """Return the record's value as bytes: version and time."""
         return _VERSION.pack(VERSION) + _LONG.pack(self.timestamp_ms)
 
     def source_partition(self) -> dict[str, str]:

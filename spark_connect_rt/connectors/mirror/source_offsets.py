@@ -12,7 +12,7 @@ from spark_connect_rt.errors import ConnectError
 
 CLUSTER, TOPIC, PARTITION, GROUP, OFFSET = "cluster", "topic", "partition", "group", "offset"
 ONLY_ZERO = {OFFSET: 0}
-"""The source offset of checkpoints and heartbeats: no one resumes there."""
+"""The source offset of checkpoints and heartbeats, from which no task resumes."""
 INT_MAX = 2**31 - 1
 Offset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 
@@ -23,22 +23,21 @@ def source_partition(cluster: str, partition: TopicPartition) -> dict[str, Any]:
 
 
 def next_offset(stored: Mapping[str, Any] | None, otherwise: int) -> int:
-    """Return where to read on: behind the stored offset, which is the last record's."""
+    """Return the offset to resume from: the one after the stored offset, which is the last record's."""
     last = None if stored is None else stored.get(OFFSET)
     return otherwise if last is None or last < 0 else int(last) + 1
 
 
 def check_offsets(offsets: Sequence[Offset], texts: Sequence[str], *, numbered: bool, only_zero: bool) -> None:
-    """Check what a user wants to write; an offset of None forgets any partition.
+    """Check offsets that a user wants to write; an offset of None forgets any partition.
 
     Args:
         offsets: (source partition, source offset) pairs.
         texts: the keys of a source partition that must be texts.
         numbered: it must have a partition number, too.
-        only_zero: 0 is the only offset there is; else any that is not negative.
+        only_zero: 0 is the only valid offset; else any that is not negative.
 
-    Raises:
-        ConnectError: something is missing or of the wrong kind.
+    Raises ConnectError: something is missing or of the wrong kind.
     """
     for partition, offset in offsets:
         if offset is None:
@@ -83,13 +82,13 @@ def _is_partition(value: Any) -> bool:
     return _is_whole(value) and 0 <= value <= INT_MAX
 
 
-# Who copies what: partitions and groups dealt to tasks, as text in their configurations (Java's own keys).
+# Which task copies which partitions and groups, as text in its configuration (Java's own keys).
 
 
 def source_tasks(
     config: Mapping[str, str], partitions: Sequence[TopicPartition], max_tasks: int
 ) -> list[dict[str, str]]:
-    """Return a configuration for each task: partitions are dealt one by one, so that topics spread over all tasks."""
+    """Return a configuration for each task. Partitions are assigned in turn, so that topics spread over all tasks."""
     count = min(max_tasks, len(partitions))
     shares = [",".join(map(str, partitions[first::count])) for first in range(count)]
     return [{**config, TASK_PARTITIONS: share, TASK_INDEX: str(index)} for index, share in enumerate(shares)]

@@ -1,4 +1,7 @@
-"""What the target lacks: topics, partitions, settings, ACLs (Java ``MirrorSourceConnector``). Decisions only."""
+"""Finds the topics, partitions, settings and ACLs that the target lacks (Java ``MirrorSourceConnector``).
+
+Decisions only.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from spark_connect_rt.connectors.mirror.policy import ReplicationPolicy
 
 @dataclass(frozen=True, slots=True)
 class TopicSetting:
-    """One setting of a topic as a broker tells it."""
+    """One setting of a topic as a broker reports it."""
 
     name: str
     value: str | None
-    is_default: bool = False  # no one set it, neither for the topic nor for its cluster
-    is_static: bool = False  # it stands in the broker's own file
+    is_default: bool = False  # set neither for the topic nor for its cluster
+    is_static: bool = False  # set in the broker's own file
     is_read_only: bool = False
     is_sensitive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAcl:
-    """One ACL of a topic; the words are Kafka's, in capitals."""
+    """One ACL of a topic. The names are Kafka's, in capitals."""
 
     topic: str
     pattern_type: str  # LITERAL, PREFIXED
@@ -35,7 +38,7 @@ class TopicAcl:
 
 @dataclass(frozen=True, slots=True)
 class MissingPartitions:
-    """What has to be made at the target."""
+    """The topics and partitions to create at the target."""
 
     topics: dict[str, str]  # name at the source -> at the target
     grown: dict[str, int]  # name at the target -> partitions it must have
@@ -64,7 +67,7 @@ def settings_of_new(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilt
 
 
 def settings_to_sync(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilter) -> dict[str, str | None]:
-    """Return what is set at a remote topic that exists; None: the target's own default holds again."""
+    """Return the settings to write to an existing remote topic; None: the target's own default applies again."""
     return {
         setting.name: None
         if setting.is_default and not wanted.should_replicate_source_default(setting.name)
@@ -82,7 +85,7 @@ def _copied(setting: TopicSetting, wanted: ConfigPropertyFilter) -> bool:
 def acls_to_sync(
     acls: Iterable[TopicAcl], selection: TopicSelection, policy: ReplicationPolicy, source_alias: str
 ) -> list[TopicAcl]:
-    """Return the ACLs of remote topics: who may read there, never who may write, which only mirrors should."""
+    """Return the ACLs of remote topics: those to read, never those to write, as only mirrors should write there."""
     return [
         replace(
             acl,

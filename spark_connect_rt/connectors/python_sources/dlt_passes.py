@@ -1,7 +1,7 @@
 """One pass over resources of dlt: the source made by its name, its items one after another, its state.
 
-The only module that imports dlt, whose inner parts it needs: a pass is what ``Pipeline.extract`` does without files,
-packages and a destination. Must not: keep state between passes, write any.
+The only module that imports dlt, whose inner parts it needs: a pass does the work of ``Pipeline.extract`` without
+files, packages and a destination. Must not: keep state between passes, write any.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ _TYPES: Mapping[str, pa.DataType] = {
 
 
 class _ConnectorSettings(ConfigProvider):  # type: ignore[misc]
-    """What the connector that the present thread works for gives dlt: neighbours in one process see their own only."""
+    """The settings that the connector of the present thread gives dlt.
+
+    Other connectors of the process have their own.
+    """
 
     def get_value(self, key: str, hint: Any, pipeline_name: str | None, *sections: str) -> tuple[Any, str]:
         path = [*sections, key]
@@ -107,7 +110,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def _understood(reference: str) -> Iterator[None]:
-    """Raise ConnectError for what is wrong with a source's configuration: no second try helps."""
+    """Raise ConnectError for an invalid configuration of a source: a second try does not help."""
     try:
         yield
     except (ConfigurationException, ResourcesNotFoundError, InvalidResourceDataType) as error:
@@ -124,9 +127,9 @@ def check_reference(reference: str) -> None:
 
 
 def _factory(reference: str) -> Any:
-    """Return what ``module:name`` or a name of dlt's own sources stands for. Raises ConnectError.
+    """Return the source for ``module:name``, or for the name of a source in dlt itself. Raises ConnectError.
 
-    Only what dlt's decorators made is taken: a configuration must not call any function it likes.
+    Only objects of dlt's decorators are accepted: a configuration must not call arbitrary functions.
     """
     module, colon, name = reference.rpartition(":" if ":" in reference else ".")
     try:
@@ -155,7 +158,7 @@ def _made(reference: str, arguments: Mapping[str, Any]) -> DltSource:
 def units_of(
     reference: str, arguments: Mapping[str, Any], settings: Mapping[str, Any], chosen: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Return the selected resources by the one that they all come from: what can be read apart from the others."""
+    """Return the selected resources by their common root. Each group can be read apart from the others."""
     with _settings(settings), _understood(reference):
         source = _made(reference, arguments)
         if chosen:
@@ -170,12 +173,12 @@ def units_of(
 
 
 def state_text(state: State) -> str:
-    """Return a state as JSON; dlt's own marks tell times and decimals from text."""
+    """Return a state as JSON; dlt's own marks distinguish times and decimals from text."""
     return str(dlt_json.typed_dumps(state, sort_keys=True))
 
 
 def state_of(text: str) -> State:
-    """Return a state of its own of what ``state_text`` made. Raises ConnectError: it is none."""
+    """Return a new state from the text of ``state_text``. Raises ConnectError: it is invalid."""
     found = dlt_json.typed_loads(text)
     if not isinstance(found, dict):
         raise ConnectError(f"dlt's state must be a JSON object, not {text}")
@@ -193,9 +196,10 @@ class DltPass:
         resources: Sequence[str],
         state: State,
     ) -> None:
-        """Make the source and begin. ``state`` is the source's, and is changed as items are read.
+        """Create the source and begin. ``state`` is the source's, and is changed as items are read.
 
-        Raises ConnectError: there is no such source, or its configuration is incomplete; whatever the source raises.
+        Raises ConnectError: there is no such source, or its configuration is incomplete. Raises any error of the
+        source.
         """
         self._settings = settings
         self._hints: dict[tuple[str, str], tuple[str, TableHints]] = {}
@@ -224,9 +228,10 @@ class DltPass:
         self._items.set_context(contexts)
 
     def next(self) -> list[tuple[str, TableHints, Page]]:
-        """Return the next item's pages by table. Raises StopIteration: there is none; whatever the source raises.
+        """Return the next item's pages by table. Raises StopIteration: there is none. Raises any error of the source.
 
-        One thread calls it, which dlt's pool belongs to. The pool works on between calls, so it keeps the settings.
+        Call it from one thread, to which dlt's pool belongs. The pool continues between calls, so it keeps the
+        settings.
         """
         _of_pools[threading.get_ident()] = self._settings
         with _settings(self._settings):
@@ -234,13 +239,13 @@ class DltPass:
             return list(self._tables(item))
 
     def ordered(self) -> bool:
-        """Tell whether the state is right behind each item: every resource comes in the order of its cursor."""
+        """Return whether the state is right after each item: every resource is sorted by its cursor."""
         resources = self._source.resources
         alone = all(resource._pipe.parent is None for resource in resources.selected.values())
         return alone and all(_comes_in_order(resource) for resource in resources.selected.values())
 
     def close(self) -> None:
-        """End before the end."""
+        """End the pass before its end."""
         with _settings(self._settings):
             self._items.close()
 

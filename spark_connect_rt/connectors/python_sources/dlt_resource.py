@@ -1,7 +1,7 @@
 """A source connector as a dlt resource: its tasks are polled until they have no more, their offsets are dlt's state.
 
-Must not: acknowledge anything. dlt loads what was extracted later, or not at all; then the state of the run before
-counts, and what was polled comes again. So ``commit`` and ``commit_record`` of a task are never called.
+Must not: acknowledge anything. dlt loads extracted data later, or not at all. Then the state of the previous run
+counts, and the polled records are read again. So ``commit`` and ``commit_record`` of a task are never called.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
-# What source tasks return -> items of dlt: batches as Arrow tables, records as dicts, by topic. Pure.
+# Records of source tasks -> items of dlt: batches as Arrow tables, records as dicts, by topic. Pure.
 
 
 DELETED = "_deleted"
-"""The column that says of a row that it is gone: a record without a value."""
+"""The column that marks a deleted row: a record without a value."""
 Place = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 class Item(NamedTuple):
-    """Rows for one table, and where to go on behind them: (source partition, source offset) pairs."""
+    """Rows for one table, and the (source partition, source offset) pairs from which to resume after them."""
 
     topic: str
     rows: Any
@@ -161,7 +161,7 @@ def checked(connector: type[SourceConnector], config: Mapping[str, str]) -> None
 def items_until_none_left(
     connector: type[SourceConnector], config: Mapping[str, str], state: State, tasks_max: int
 ) -> Iterator[Item]:
-    """Yield items; the state is already behind what is yielded. Raises what the connector and its tasks do."""
+    """Yield items; the state already includes each yielded item. Raises errors of the connector and its tasks."""
     offsets: State = state.setdefault(OFFSETS, {})
     made = connector()
     made.context = _ConnectorContext()
@@ -210,12 +210,12 @@ class _ConnectorContext(ConnectorContext):
         """Nothing: the next run has other tasks."""
 
     def raise_error(self, error: Exception) -> None:
-        """Fail the run."""
+        """Fail the run with the connector's error."""
         raise error
 
 
 class _TaskContext:
-    """A task's SourceTaskContext."""
+    """A task's SourceTaskContext, with offsets from dlt's state."""
 
     transaction_context: Any = None
     metrics: PluginMetrics = NoPluginMetrics()
@@ -227,7 +227,7 @@ class _TaskContext:
         self._offsets = offsets
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Return what dlt's state holds."""
+        """Return the offsets in dlt's state."""
         return [self._offsets.get(_text(partition)) for partition in partitions]
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:

@@ -1,8 +1,8 @@
 """Any source or resource of dlt (dlthub) as a source connector; the library is the extra ``dlt``.
 
-Partition ``{"dlt": source, "resource": the first of its unit}``; the offset holds dlt's state of the unit and when
-its last pass ended. At-least-once: a pass that was cut off comes again, whole or from its last page (``dlt.offsets``);
-with ``transaction.boundary=connector`` a pass is a transaction.
+Partition ``{"dlt": source, "resource": the first of its unit}``; the offset holds dlt's state of the unit and when its
+last pass ended. At-least-once: an interrupted pass is read again, whole or from its last page (``dlt.offsets``). With
+``transaction.boundary=connector`` a pass is a transaction.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _passes() -> Any:
 
 
 def settings_tree(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return what dlt.config.* gives dlt, by section. dlt sends its makers nothing unless a setting asks for it."""
+    """Return dlt's settings from dlt.config.*, by section. dlt sends no telemetry unless a setting asks for it."""
     tree: dict[str, Any] = {"runtime": {"dlthub_telemetry": "false"}}
     for name, value in sorted(config.items()):
         if name.startswith(CONFIG_PREFIX):
@@ -121,7 +121,7 @@ def settings_tree(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def source_name(reference: str) -> str:
-    """Return what offsets call a source: the last part of its reference."""
+    """Return a source's name in offsets: the last part of its reference."""
     return reference.rpartition(":")[2].rpartition(".")[2]
 
 
@@ -134,15 +134,15 @@ def _arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 class DltSourceConnector(SourceConnector):
     """Reads from any source or resource of the Python library dlt.
 
-    Reads resources of one dlt source; those that do not feed each other are dealt to tasks.
+    Reads resources of one dlt source. Resources that do not depend on each other are divided among tasks.
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return DltSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
@@ -155,7 +155,7 @@ class DltSourceConnector(SourceConnector):
         return {}
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the units. Raises ConnectError; whatever the source raises when it is made."""
+        """Divide the units among tasks. Raises ConnectError, and any error of the source when it is created."""
         values = CONFIG.parse(self.config)
         units = _passes().units_of(values[SOURCE], _arguments(values), settings_tree(self.config), values[RESOURCES])
         names = list(units)
@@ -163,12 +163,12 @@ class DltSourceConnector(SourceConnector):
         return [{**self.config, TASK_UNITS: json.dumps({name: units[name] for name in share})} for share in shares]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Tell that only a pass in one transaction comes exactly once."""
+        """Return SUPPORTED if a pass is one transaction: only then is it delivered exactly once."""
         in_passes = config.get("transaction.boundary", "").lower() == "connector"
         return ExactlyOnceSupport.SUPPORTED if in_passes else ExactlyOnceSupport.UNSUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
-        """Tell that a pass may be a transaction."""
+        """Return SUPPORTED: a pass may be a transaction."""
         return ConnectorTransactionBoundaries.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
@@ -189,7 +189,7 @@ class DltSourceTask(SourceTask):
     clock: Callable[[], float] = staticmethod(time.time)
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go on where the offsets stand. Raises BadConfigError, ConnectError."""
+        """Resume from the stored offsets. Raises BadConfigError, ConnectError."""
         values, passes = CONFIG.parse(config), _passes()
         reference, arguments, settings = values[SOURCE], _arguments(values), settings_tree(config)
         given: dict[str, list[str]] = json.loads(config[TASK_UNITS])
@@ -239,7 +239,7 @@ class DltSourceTask(SourceTask):
         return None
 
     def has_more(self) -> bool:
-        """Tell whether a pass is under way or due."""
+        """Return whether a pass is in progress or due."""
         now_ms = self.clock() * 1000
         return any(unit.busy or unit.times.due_ms <= now_ms for unit in self._units)
 
@@ -251,6 +251,6 @@ class DltSourceTask(SourceTask):
         return round(max(1.0, min(_SHORT_WAIT_MS, due_ms - self.clock() * 1000)))
 
     def stop(self) -> None:
-        """End the passes that are under way."""
+        """End the passes that are in progress."""
         for unit in getattr(self, "_units", ()):
             unit.close()

@@ -1,8 +1,8 @@
-"""One unit of a dlt source in a task: pass after pass, what it brings as pieces, and the place behind each.
+"""One unit of a dlt source in a task: pass after pass, its records as pieces, each with the offset after it.
 
-A pass's state is right at its end only, for a source may give rows in any order. So every record but the last of a
-pass carries the place before it: a pass that was cut off comes again whole. Where rows come in the cursor's order the
-place moves with each page.
+A pass's state is right only at its end, because a source may return rows in any order. So every record but the last of
+a pass carries the offset before the pass, and an interrupted pass is read again from its beginning. Where rows are in
+the cursor's order, the offset moves with each page.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 STATE, ENDED_MS = "state", "ended_ms"
 AUTO, PASS, PAGE = "auto", "pass", "page"
-_LOOK_S = 0.1  # longest time in which rows are gathered before they are handed on
+_LOOK_S = 0.1  # longest time in which rows are gathered before they are returned
 
 
 @dataclass(frozen=True, slots=True)
 class UnitSettings:
-    """What units of one task share."""
+    """The settings that the units of one task share."""
 
     topic_prefix: str
     most_rows: int
     offsets: str
     schemaless: bool
     in_transactions: bool = False
-    """A pass is a transaction: one that failed behind its first records must not be read again in the same."""
+    """A pass is a transaction: one that failed after its first records must not be read again in the same."""
 
 
 class DltUnit:
@@ -60,7 +60,7 @@ class DltUnit:
         give_up: GiveUp,
         times: PassTimes,
     ) -> None:
-        """Go on at ``stored``; ``open_pass`` takes the state as text."""
+        """Resume from ``stored``. ``open_pass`` takes the state as text."""
         self.name = name
         self._partition, self._open_pass, self._settings = partition, open_pass, settings
         self._give_up, self.times = give_up, times
@@ -76,7 +76,7 @@ class DltUnit:
 
     @property
     def busy(self) -> bool:
-        """Whether a pass is under way."""
+        """Return whether a pass is in progress."""
         return self._pass is not None or bool(self._ready)
 
     def poll(self) -> list[Piece]:
@@ -101,10 +101,11 @@ class DltUnit:
             pieces, ended = self._gather(self._pass)
         except ConnectError:
             raise
-        except Exception as error:  # noqa: BLE001 - what others' sources raise has no common root
+        except Exception as error:  # noqa: BLE001 - errors of users' sources have no common base class
             self._failed(error)
             return
-        if ended or (self._by_page and pieces):  # what is not behind an offset may fail for ever, again and again
+        # otherwise a pass that never moves its offset could fail again and again without a limit
+        if ended or (self._by_page and pieces):
             self.times.succeeded()
         if self._by_page:
             self._note_page(pieces, ended)
@@ -168,7 +169,7 @@ class DltUnit:
             self._offset = self._place(self._pass.state, ended)
             if self._held:
                 self._held[-1] = with_offset(self._held[-1], self._offset)
-        kept = 0 if ended else 1  # the last of a pass says where the next one begins
+        kept = 0 if ended else 1  # the last of a pass has the offset at which the next one begins
         gone, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
         self._ready.extend(gone)
 
@@ -183,7 +184,7 @@ class DltUnit:
         self.times.failed(self.name, error, final=self._settings.in_transactions and self._in_flight)
 
     def close(self) -> None:
-        """End the pass that is under way; what it brought last is not handed on."""
+        """End the pass that is in progress, and drop its pieces that were not returned."""
         if self._pass is not None:
             self._pass.close()
         self._pass = None

@@ -64,7 +64,7 @@ CONFIG = ConfigDef(
 
 
 def lakeflow_class(reference: str) -> type[Any]:
-    """Return the class. Raises ConnectError: there is none, or it is no Lakeflow connector."""
+    """Return the class. Raises ConnectError: there is none, or it is not a Lakeflow connector."""
     module, _, name = reference.partition(":")
     try:
         found = named(module, name)
@@ -78,7 +78,7 @@ def lakeflow_class(reference: str) -> type[Any]:
 
 
 class Options(dict[str, str]):
-    """Options as Spark gives them, in any case, and a dict, as connectors declare what they take: names are lower."""
+    """Options as Spark gives them, in any case, and as a dict for connectors: names are in lower case."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         """Take them; of names that differ by their case the last one counts."""
@@ -89,7 +89,7 @@ class Options(dict[str, str]):
         return super().__getitem__(name.lower())
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether an option is given."""
+        """Return whether an option is given."""
         return super().__contains__(name.lower() if isinstance(name, str) else name)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -102,7 +102,7 @@ class Options(dict[str, str]):
 
 
 def options_of(config: Mapping[str, str], table: str | None = None) -> Options:
-    """Return the options of the connection, and of a table those of its own."""
+    """Return the options of the connection, and those of a table if it is given."""
     own = {} if table is None else {"tableName": table, **_after(config, f"{TABLE_OPTION}{table}.")}
     return Options({**Options(_after(config, OPTION)), **Options(own)})
 
@@ -118,19 +118,19 @@ def _after(config: Mapping[str, str], prefix: str) -> dict[str, str]:
 class LakeflowSourceConnector(SourceConnector):
     """Reads tables with an unmodified community connector for Databricks Lakeflow.
 
-    Reads tables of one Lakeflow connector; they are dealt to tasks.
+    Reads tables of one Lakeflow connector, which are divided among tasks.
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return LakeflowSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Return a complaint when the class cannot be found, or is none of these connectors."""
+        """Return a complaint when the class cannot be found, or is not a Lakeflow connector."""
         try:
             if config.get(CLASS):
                 lakeflow_class(config[CLASS])
@@ -139,7 +139,7 @@ class LakeflowSourceConnector(SourceConnector):
         return {}
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the tables. Raises ConnectError; whatever the class raises when it is made or lists its tables."""
+        """Divide the tables among tasks. Raises ConnectError, and any error of the class that lists its tables."""
         values = CONFIG.parse(self.config)
         tables = values[TABLES] or lakeflow_class(values[CLASS])(options_of(self.config)).list_tables()
         shares = [list(tables)[at::max_tasks] for at in range(min(max_tasks, len(tables)))]
@@ -165,7 +165,7 @@ class LakeflowSourceTask(SourceTask):
     clock: Callable[[], float] = staticmethod(time.time)
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go on where the offsets stand. Raises BadConfigError, ConnectError."""
+        """Resume from the stored offsets. Raises BadConfigError, ConnectError."""
         from spark_connect_rt.connectors.python_sources import lakeflow_table as parts
 
         values, found = CONFIG.parse(config), lakeflow_class(config[CLASS])
@@ -195,7 +195,7 @@ class LakeflowSourceTask(SourceTask):
         return None
 
     def has_more(self) -> bool:
-        """Tell whether a pass is under way or due."""
+        """Return whether a pass is in progress or due."""
         return any(table.busy or table.times.due for table in self._tables)
 
     def idle_wait_ms(self) -> int:
@@ -206,6 +206,6 @@ class LakeflowSourceTask(SourceTask):
         return round(max(1.0, min(_SHORT_WAIT_MS, due_ms - self.clock() * 1000)))
 
     def stop(self) -> None:
-        """End the passes that are under way."""
+        """End the passes that are in progress."""
         for table in getattr(self, "_tables", ()):
             table.close()

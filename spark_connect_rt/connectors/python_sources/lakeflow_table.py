@@ -1,8 +1,8 @@
 """One table of a Lakeflow connector in a task: pass after pass, its rows and its deletions as pieces.
 
-A pass has an instance of the connector's class of its own, for many note at their making how far it goes. Within it the
-class is called until its offset stays: each call's rows carry the offset before it, the last of them the one that it
-returned.
+Each pass has a new instance of the connector's class, because many classes decide at creation how far they read. Within
+it the class is called until its offset stays the same. Each call's rows carry the offset before it, the last of them
+the one that it returned.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from spark_connect_rt.errors import ConnectError, DataError
 
 # Values as JSON has them -> columns of the types that a Lakeflow connector's schema declares. Pure.
 #
-# Source: what ``parse_value`` of Databricks' community connectors takes for each type; objects where text is declared
-# are JSON here.
+# Source: the values that ``parse_value`` of Databricks' community connectors accepts for each type. Here, objects in a
+# text column become JSON.
 
 
 _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticError, AttributeError, DataError)
@@ -91,7 +91,7 @@ def column_of(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
 
 
 def _misread_by_arrow(kind: pa.DataType) -> bool:
-    """Tell whether Arrow would take values for others: numbers for microseconds, base64 for the bytes themselves."""
+    """Return whether Arrow would misread values: numbers as microseconds, base64 as the bytes themselves."""
     if pa.types.is_nested(kind):
         return any(_misread_by_arrow(kind.field(at).type) for at in range(kind.num_fields))
     return bool(pa.types.is_temporal(kind) or pa.types.is_binary(kind))
@@ -180,7 +180,7 @@ SNAPSHOT, WITH_DELETES = "snapshot", "cdc_with_deletes"
 KINDS = (SNAPSHOT, "cdc", WITH_DELETES, "append")
 _LINES = "lakeflow"
 Read = Callable[[Any], tuple[Iterator[Row], Any]]
-"""Offset before -> rows, offset behind them."""
+"""Offset before -> rows, offset after them."""
 
 
 def partition_of(name: str, table: str, flow: str) -> dict[str, str]:
@@ -190,7 +190,7 @@ def partition_of(name: str, table: str, flow: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """What tables of one task share."""
+    """The settings that the tables of one task share."""
 
     name: str
     topic_prefix: str
@@ -210,7 +210,7 @@ class LakeflowTable:
         give_up: GiveUp,
         times: PassTimes,
     ) -> None:
-        """Go on at ``stored``, by flow; ``make`` returns a new instance of the connector's class."""
+        """Resume from ``stored``, by flow. ``make`` returns a new instance of the connector's class."""
         self.table, self.times = table, times
         self._options, self._make, self._settings, self._give_up = options, make, settings, give_up
         self._places = {flow: stored.get(flow) or {OFFSET: NONE} for flow in (ROWS, DELETES)}
@@ -224,7 +224,7 @@ class LakeflowTable:
 
     @property
     def busy(self) -> bool:
-        """Whether a pass is under way."""
+        """Return whether a pass is in progress."""
         return self._pass is not None
 
     def poll(self) -> list[Piece]:
@@ -237,7 +237,7 @@ class LakeflowTable:
             found = next(self._pass, None)
         except ConnectError:
             raise
-        except Exception as error:  # noqa: BLE001 - what others' classes raise has no common root
+        except Exception as error:  # noqa: BLE001 - errors of users' classes have no common base class
             self._pass = None
             self.times.failed(f"table {self.table}", error)
             return []
@@ -248,7 +248,7 @@ class LakeflowTable:
         return found or []
 
     def close(self) -> None:
-        """End the pass that is under way."""
+        """End the pass that is in progress."""
         self._pass = None
 
     def _read(self) -> Iterator[list[Piece]]:
@@ -328,7 +328,7 @@ class LakeflowTable:
         pieces_of: Callable[[Sequence[Row]], list[Piece]],
         behind: Mapping[str, Any] | None,
     ) -> Iterator[list[Piece]]:
-        """Yield rows as pieces; ``behind`` is the place behind them, None: that a snapshot ended now."""
+        """Yield rows as pieces; ``behind`` is the offset after them, None: a snapshot ended now."""
         rows = iter(rows)
         chunk = list(islice(rows, self._settings.most_rows))
         while True:

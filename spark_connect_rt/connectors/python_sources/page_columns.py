@@ -1,7 +1,7 @@
 """Pages of rows or of Arrow columns -> columns of one table, whose types only grow. Pure.
 
-What a page brings new is a new field; what it leaves out is null; a type that does not hold a page's values becomes
-the next wider one, and text where there is none.
+A column that first appears in a page is a new field. A column that a page lacks is null. A type that cannot hold a
+page's values is replaced by the next wider one, and by text where there is none.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class GrowingColumns:
     """The columns of one table as seen so far: ``of_rows`` and ``of_columns`` return pages that have all of them."""
 
     def __init__(self, declared: Mapping[str, pa.DataType] | None = None) -> None:
-        """Begin with the columns that are known by their type; whatever comes in them is read as that type."""
+        """Begin with the columns whose types are declared. Their values are read as those types."""
         self._declared = dict(declared or {})
         self._types: dict[str, pa.DataType] = dict(self._declared)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns in the order in which they came."""
+        """The columns in order of appearance."""
         return tuple(self._types)
 
     def of_rows(self, rows: Sequence[Row]) -> pa.RecordBatch:
@@ -125,7 +125,7 @@ def fitted(name: str, column: pa.Array, kind: pa.DataType, values: Sequence[Any]
 
 
 def _pruned(column: pa.Array) -> pa.Array | None:
-    """Return a column without what had no value in any row, for that has no type yet; None: all of it."""
+    """Return a column without the fields that are null in every row, for they have no type yet; None: all of it."""
     kind = typed_part(column.type)
     return None if kind is None else column if kind == column.type else column.cast(kind)
 

@@ -39,11 +39,11 @@ class PassTimes:
         self._interval_ms, self._retries, self._backoff = interval_ms, retries, Backoff(backoff_ms, _LONGEST_WAIT_MS)
         self._failures = 0
         self.due_ms = 0.0
-        """When to read."""
+        """When to read next, in ms of ``now_ms``."""
 
     @property
     def due(self) -> bool:
-        """Whether it is time."""
+        """Return whether the next pass may begin."""
         return self.now_ms() >= self.due_ms
 
     def ended(self, at_ms: float | None = None) -> None:
@@ -52,7 +52,7 @@ class PassTimes:
         self.due_ms = math.inf if self._interval_ms == ONCE else ended_ms + self._interval_ms
 
     def succeeded(self) -> None:
-        """What was read came."""
+        """Note a successful read: forget earlier failures."""
         self._failures = 0
 
     def failed(self, name: str, error: Exception, final: bool = False) -> None:
@@ -68,8 +68,8 @@ class PassTimes:
 
 # Imports of other projects' modules, one at a time in a process.
 #
-# Tasks start, and configurations are checked, in threads. Where two of them import large packages that need each
-# other's parts, Python gives one of them a module that is half made rather than wait for ever.
+# Tasks start, and configurations are checked, in threads. If two of them import large packages with cyclic imports,
+# Python gives one of them a partly initialized module instead of waiting forever.
 
 
 IMPORTING = threading.RLock()
@@ -84,9 +84,11 @@ def module_of_extra(name: str, extra: str, user: str) -> Any:
 
 
 def named(module: str, name: str) -> Any:
-    """Return what a module calls ``name``: an import runs code, so the worker's rule for named classes counts.
+    """Return the object that a module calls ``name``.
 
-    What lies in ``plugin.path`` is named as ``connectrt_plugins.<folder>.<module>``, and allowed as dlt's own sources.
+    An import runs code, so the worker's rule for named classes applies.
+
+    Modules in ``plugin.path`` are named as ``connectrt_plugins.<folder>.<module>``, and allowed as dlt's own sources.
     Raises ImportError, AttributeError, ValueError: an empty name.
     """
     if not f"{module}.".startswith(_ALWAYS) and not may_import(f"{module}:{name}", module):

@@ -1,4 +1,4 @@
-"""Pages of one table -> what a source task returns: batches of columns, their keys, deletions as tombstones. Pure."""
+"""Pages of one table -> batches of columns for a source task, their keys, deletions as tombstones. Pure."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from spark_connect_rt.records.pipeline.arrow_values import RowColumns
 Piece = SourceBatch | SourceRecord
 Page: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Row]"
 GiveUp = Callable[[str, Exception, bytes | None], None]
-"""Gives up one row: its place, why, the row itself (SourceTaskContext.report_errant)."""
+"""Reports one row: its place, the error, the row itself (SourceTaskContext.report_errant)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableHints:
-    """What is known of a table beside its rows."""
+    """The facts about a table other than its rows."""
 
     keys: tuple[str, ...] = ()
-    """Columns that tell rows apart; none: records have no key."""
+    """Columns that identify a row; none: records have no key."""
     deleted: str | None = None
-    """A column that says of a row that it is gone: true, or any value where it is no boolean."""
+    """A column that marks deleted rows: true, or any value if it is not a boolean."""
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     """Types of columns that are declared, not found out."""
 
@@ -196,7 +196,7 @@ def _runs(gone: pa.BooleanArray | None, length: int) -> list[tuple[int, int, boo
 
 
 def is_json_object(text: Any) -> bool:
-    """Tell whether an offset's field is what a state is kept as: offsets hold no trees (Java ``OffsetUtils``)."""
+    """Return whether an offset's field holds a state as text: offsets hold no trees (Java ``OffsetUtils``)."""
     try:
         return isinstance(text, str) and isinstance(orjson.loads(text), dict)
     except orjson.JSONDecodeError:
@@ -204,7 +204,7 @@ def is_json_object(text: Any) -> bool:
 
 
 def with_offset(piece: Piece, offset: Mapping[str, Any]) -> Piece:
-    """Return the same records with another place to go on behind them."""
+    """Return the same records with another offset to resume from after them."""
     return replace(piece, source_offset=offset)
 
 
@@ -214,7 +214,7 @@ def rows_in(pieces: Sequence[Piece]) -> int:
 
 
 def topic_name(prefix: str, table: str) -> str:
-    """Return the topic of a table: what Kafka allows in no name becomes an underscore."""
+    """Return the topic of a table. Characters that Kafka does not allow become underscores."""
     return prefix + "".join(
         letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in table
     )

@@ -1,4 +1,4 @@
-"""What Spark can read, as records: its configuration (the driver does the work: engine/formats/spark_source.py).
+"""The configuration of a source of any format that Spark reads; engine/formats/spark_source.py does the work.
 
 Offsets are ``{"format": f, "path" or "table": what}`` -> by mode: ``{"rows": n}`` once, ``{"rows": n, "pass": k}``
 bulk, ``{"column": c, "type": Spark's, "value": the greatest read}`` incremental, ``{"batch": n, "offset": the stream's
@@ -42,7 +42,7 @@ class SparkFormatSourceConnector(SourceConnector):
         return problems(config)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Records and offset go in different transactions."""
+        """Records and offset are in different transactions."""
         return ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
@@ -50,7 +50,7 @@ class SparkFormatSourceConnector(SourceConnector):
         mode = (config.get("spark.mode") or ONCE).lower()
         for partition, offset in offsets:
             if offset is None:
-                continue  # whatever is stored may be forgotten
+                continue  # every stored offset may be removed
             if not (partition or {}).get("format"):
                 raise ConnectError(f"a source partition must have a 'format', not {partition}")
             missing = [name for name in OFFSET_FIELDS[mode] if offset.get(name) is None]

@@ -27,11 +27,14 @@ class SparkTableSinkConnector(SparkSinkConnector):
         return [dict(self.config) for _ in range(max_tasks)]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """What the table remembers is forgotten by the worker, before the group's offsets change (decision 0001)."""
+        """Accept the offsets.
+
+        The worker removes those in the table before the group's offsets change (decision 0001).
+        """
         return True
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse a sink without a place to write to, and a schema that cannot be one."""
+        """Reject a sink without a target, and an invalid schema."""
         problems: dict[str, list[str]] = {}
         if not config.get("path") and not config.get("table") and not _has_options(config):
             problems["path"] = ["path or table must be set"]

@@ -1,7 +1,7 @@
-"""Columns of a sink's batch -> columns of a table: what ``sql_rows`` finds out record by record. Pure.
+"""Columns of a sink's batch -> columns of a table, with the results of ``sql_rows``, which goes by records. Pure.
 
-The runs of rows are the same, so everything unusual answers None and goes by records: no struct, a nested field, a
-deletion among rows that are only inserted, a key that ``RowReader`` refuses.
+The runs of rows are the same, so everything unusual returns None and goes by records. Examples are values that are not
+structs, a nested field, a deletion among rows that are only inserted, and a key that ``RowReader`` rejects.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _rows_of_keys(gone: SinkBatch, reader: RowReader) -> ShapeColumns | None:
 
 
 def _places_of(run: TableRows) -> pa.Array:
-    """Return where the rows of a run are; that is behind their keys."""
+    """Return the columns of a run's rows, keys first."""
     return pa.array([row[-1] for row in run.rows], pa.int64())
 
 

@@ -1,4 +1,4 @@
-"""What only the database can tell of a configuration: is there a way in, are the tables there."""
+"""Checks of a configuration that need the database: whether it can be reached, and has the tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 
 CREDENTIALS, TABLE, URL = "credentials", "table", "connection.url"
 _MOST = 20  # tables that are named
-_MOST_PLANS = 5  # tables whose columns are looked at
+_MOST_PLANS = 5  # tables whose columns are checked
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def _out(error: ConnectError) -> Finding:
 
 
 def source_findings(values: Mapping[str, Any]) -> list[Finding]:
-    """Return what the database says to the settings of a source."""
+    """Return the findings of the database about the settings of a source."""
     try:
         with _let_in(values) as database:
             lines = [_in(database)]
@@ -79,7 +79,7 @@ def _plan(database: SqlDatabase, values: Mapping[str, Any], table: TableId | Non
 
 
 def sink_findings(values: Mapping[str, Any], topics: str, renamed: bool = False) -> list[Finding]:
-    """Return what the database says to the settings of a sink of these topics.
+    """Return the findings of the database about the settings of a sink of these topics.
 
     ``renamed``: the connector has transformations, which may rename the topics before the sink has them.
     """

@@ -1,7 +1,7 @@
 """Columns of a database table -> fields of a Connect schema and columns of Arrow. Pure.
 
-What has no Connect type of its own (uuid, json, arrays, enums ...) is cast to text by the database, so that both ways
-of reading, rows and Arrow, see the same. Source of the numeric mappings: the JDBC source's ``numeric.mapping``.
+The database casts types without an equivalent in Connect (uuid, json, arrays, enums ...) to text. So both ways of
+reading, rows and Arrow, see the same values. Source of the numeric mappings: the JDBC source's ``numeric.mapping``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Given = tuple[Schema, pa.DataType, SqlType | None]
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """One column: its field, its form in Arrow, and what the database casts it to first (None: nothing)."""
+    """One column: its field, its form in Arrow, and the type to which the database casts it first (None: no cast)."""
 
     name: str
     schema: Schema
@@ -45,7 +45,7 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What decides about types beside the column's own."""
+    """The settings that determine a field's type in addition to the column's type."""
 
     numeric_mapping: str = "none"
     dialect: str = "postgresql"
@@ -139,9 +139,9 @@ _MOMENTS = (_DAYS[0] * _DAY_US, (_DAYS[1] + 1) * _DAY_US - 1)
 
 
 def arrow_column(column: SourceColumn, values: pa.Array, zone: ZoneInfo) -> pa.Array:
-    """Return what an ADBC driver gave in the column's form.
+    """Return an ADBC driver's column in the column's form.
 
-    Raises pa.ArrowException: some value does not fit; DataError: a date or time is outside of what Python has.
+    Raises pa.ArrowException: some value does not fit. Raises DataError: a date or time is outside of Python's range.
     """
     _check_times(column, values)
     if column.arrow == UTC_TIME:
@@ -186,8 +186,8 @@ def _check_times(column: SourceColumn, values: pa.Array) -> None:
 def _utc(values: pa.Array, zone: ZoneInfo, is_position: bool) -> pa.Array:
     """Return moments; without a zone they are the clock's times in ``zone``.
 
-    A time that the clock repeats is the first of the two. One that it skips is read as if it had not been changed yet,
-    in a position as the moment of the change: the times behind it are later than that.
+    A time that the clock repeats is the first of the two. A time that the clock skips is read as if the clock had not
+    changed yet. In a position it is the moment of the change, because the following times are later than that.
     """
     if pa.types.is_integer(values.type):  # SQLite's, as ``aware`` reads them
         return values.cast(pa.timestamp("ms", "UTC")).cast(UTC_TIME)
@@ -291,7 +291,7 @@ _CONVERSIONS: dict[int, Callable[[Any, ZoneInfo], Any]] = {
 
 
 def columns_by_values(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[SourceColumn, ...]:
-    """Return columns of a query whose driver names no types, from what its first rows hold; text where all are null."""
+    """Return columns of a query whose driver names no types, inferred from its first rows; text where all are null."""
     found = []
     for index, name in enumerate(names):
         value = next((row[index] for row in rows if row[index] is not None), None)

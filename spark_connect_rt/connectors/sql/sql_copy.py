@@ -1,13 +1,13 @@
 """PostgreSQL's COPY: which tables it may feed, the SQL of a straight one and of one by a temporary table.
 
-Pure. COPY is quicker than statements and must leave the same rows. Where it would not, a table has statements: COPY
-passes by rules, fills GENERATED ALWAYS columns, and fires triggers FOR EACH STATEMENT once and AFTER triggers late; a
-view, a foreign table or row security takes none. The temporary table's keys have the types that a parameter of a
-condition has: without length and precision, so a key that is too long for its column is no key there either.
+Pure. COPY is faster than statements and must leave the same rows. Tables where it would not are written by statements.
+COPY ignores rules, fills GENERATED ALWAYS columns, and fires triggers FOR EACH STATEMENT once and AFTER triggers late.
+Views, foreign tables and row security do not accept it. The temporary table's keys have the types that a parameter of a
+condition has: without length and precision. So a key that is too long for its column does not match there either.
 
-An upsert of keys that are not in the table yet is a plain COPY, which is two to three times as fast as COPY into
-a temporary table and INSERT ... ON CONFLICT from there. So that is tried, behind a savepoint; a key that is in the
-table after all makes it fail, and the rows go the long way.
+An upsert of keys that are not in the table yet is a plain COPY. It is two to three times as fast as COPY into a
+temporary table and INSERT ... ON CONFLICT from there. So it is tried first, after a savepoint. If the table contains a
+key, the plain COPY fails, and the rows go through the temporary table.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ WHERE c.oid = to_regclass(:name) AND a.attnum > 0 AND NOT a.attisdropped
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """What COPY needs to know of a table that it may feed."""
+    """The facts about a table that COPY may feed."""
 
     types: Mapping[str, str]
-    """Each column's type."""
+    """The type of each column."""
     key_types: Mapping[str, str]
     """Each column's type in a condition: without length and precision, of a domain its base type."""
     barred: frozenset[str]
@@ -52,7 +52,7 @@ class CopiedTable:
 
 
 def copied_table(rows: Iterable[Sequence[Any]]) -> CopiedTable | None:
-    """Return what the rows of COPIED_COLUMNS say; None: statements have to write that table."""
+    """Return the facts in the rows of COPIED_COLUMNS; None: statements have to write that table."""
     found = [tuple(row) for row in rows]
     if not found:
         return None
@@ -69,7 +69,7 @@ class CopyWords:
     """The SQL of one shape's way through a temporary table. PostgreSQL only; every name is quoted."""
 
     def __init__(self, table: TableId, shape: RowShape, copied: CopiedTable) -> None:
-        """Take where the rows go."""
+        """Take the target of the rows."""
         self._shape = shape
         types = {**copied.types, **{name: copied.key_types[name] for name in shape.keys}}
         self._typed = ", ".join(f"{_quoted(name)} {types[name]}" for name in shape.columns)
@@ -79,9 +79,9 @@ class CopyWords:
         self.stage = f"connectrt_stage_{crc32(f'{self._table}({self._typed})'.encode()):08x}"
 
     def make_stage(self, unique: bool) -> str:
-        """Return the statements that make the temporary table; it is there already but for the first time.
+        """Return the statements that create the temporary table, which exists already after the first time.
 
-        ``unique``: it refuses a key that comes twice, of which UPDATE would take any.
+        ``unique``: it rejects a repeated key, of which UPDATE would take any.
         """
         make = f"CREATE TEMPORARY TABLE IF NOT EXISTS {self.stage} ({self._typed}) ON COMMIT DELETE ROWS"
         if not unique:
@@ -120,7 +120,7 @@ class CopyWords:
         return f"INSERT INTO {self._table} ({self._columns}) SELECT {self._columns} FROM {source} {conflict}"
 
     def empty_stage(self) -> str:
-        """Return the statement after which the next rows of the same transaction may come."""
+        """Return the statement after which the transaction can take further rows."""
         return f"DELETE FROM {self.stage}"
 
 

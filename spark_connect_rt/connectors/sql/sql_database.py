@@ -64,14 +64,17 @@ class SqlDatabase:
 
     @contextlib.contextmanager
     def explained(self, what: str) -> Iterator[None]:
-        """Turn the driver's errors into ours, and give up the transaction; after a passing one also the connection.
+        """Convert the driver's errors to ours, and roll the transaction back.
 
-        Raises RetriableError: it may work later; DataError: a value is refused; ExternalError: anything else.
+        A temporary error also closes the connection.
+
+        Raises RetriableError: it may work later. Raises DataError: a value is rejected. Raises ExternalError: anything
+        else.
         """
         driver: Any = self.engine.dialect.dbapi
         try:
             yield
-        except driver.Error as error:  # of what does not go through SQLAlchemy, such as COPY
+        except driver.Error as error:  # of calls that bypass SQLAlchemy, such as COPY
             wrapped = sa.exc.DBAPIError.instance(None, None, error, driver.Error, dialect=self.engine.dialect)
             self._give_up(wrapped)
             raise self.explanation(wrapped, what) from error
@@ -82,7 +85,7 @@ class SqlDatabase:
             self._give_up(error)
             raise DataError(f"database {self.name()} {what}: {error}") from error
         except Exception as error:
-            self._give_up(error)  # else what was done so far would be committed with what comes next
+            self._give_up(error)  # otherwise the next commit would include the work so far
             raise
 
     def _give_up(self, error: Exception) -> None:
@@ -109,7 +112,7 @@ class SqlDatabase:
         return f"{host}/{self.url.database}" if host else str(self.url.database)
 
     def now(self) -> dt.datetime:
-        """Return the database's time; of SQLite, which has none of its own, the machine's."""
+        """Return the database's time. SQLite has none: return the machine's."""
         if self.dialect == SQLITE:
             return dt.datetime.now(dt.UTC)
         with self.explained("does not return its time"):
@@ -119,7 +122,7 @@ class SqlDatabase:
         return (now if now.tzinfo else now.replace(tzinfo=self.zone)).astimezone(dt.UTC)
 
     def close(self) -> None:
-        """Close the connection; what was not committed is given up."""
+        """Close the connection and roll back uncommitted changes."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(sa.exc.SQLAlchemyError):
@@ -138,7 +141,8 @@ def is_passing(error: Exception) -> bool:
         return state.startswith(_PASSING_CLASSES) or state in _PASSING_STATES
     if "sqlite" in type(error.orig).__module__:
         return "locked" in text or "busy" in text
-    # Without a state it is about the connection; what the server itself says at login ("FATAL") mostly stays so.
+    # An error without a state is about the connection. Errors of the server itself at login ("FATAL") are mostly
+    # permanent.
     return "FATAL" not in text or any(word in text for word in _PASSING_WORDS)
 
 

@@ -1,7 +1,7 @@
 """Rows of a result -> pieces in the plan's columns: good rows, refused rows, how far the piece goes. Pure.
 
-A database holds values that Connect's types and Python have none for: infinity, years before 1 and after 9999, 24:00,
-NaN in a NUMERIC. Both ways of reading give the same for them: the row is refused and named, the others go on.
+A database holds values that Connect's types and Python cannot represent: infinity, years before 1 and after 9999,
+24:00, NaN in a NUMERIC. Both ways of reading treat them alike: the row is rejected and reported, the others continue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ToColumn = Callable[[SourceColumn, Any], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """One row that is no record: where it is, why, and its values as JSON for a dead letter."""
+    """One row that cannot become a record: its place, the error, and its values as JSON for a dead letter."""
 
     place: str
     error: DataError
@@ -34,7 +34,7 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowsPiece:
-    """Rows in the plan's columns, and what of them counts for the progress, that of refused rows too."""
+    """Rows in the plan's columns, and the values that count for the progress, those of rejected rows too."""
 
     rows: pa.RecordBatch
     marks: pa.RecordBatch
@@ -57,7 +57,7 @@ def piece_of_rows(rows: Sequence[Sequence[Any]], plan: ReadPlan) -> RowsPiece:
 
 
 def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> RowsPiece:
-    """Return what an ADBC driver gave as a piece."""
+    """Return an ADBC driver's batch as a piece."""
 
     def to_column(column: SourceColumn, values: pa.Array) -> pa.Array:
         try:
@@ -65,7 +65,7 @@ def piece_of_batch(batch: pa.RecordBatch, plan: ReadPlan) -> RowsPiece:
         except pa.ArrowException:
             if len(values) > 1:
                 raise
-            # What Arrow does not convert is tried as the other way of reading converts it.
+            # Values that Arrow cannot convert are converted like rows.
             return column_of_values(column, values.to_pylist(), plan.zone)
 
     return _piece(batch.columns, plan, to_column)
@@ -122,7 +122,7 @@ def _refused(at: int, error: DataError, given: Sequence[Any], whole: pa.RecordBa
 
 
 def _shown(value: Any) -> Any:
-    """Return a value for the dead letter; of Arrow, one that Python has no form for is what the driver sent."""
+    """Return a value for the dead letter; a value of Arrow that Python cannot represent is the driver's."""
     if not isinstance(value, pa.Scalar):
         return value
     try:

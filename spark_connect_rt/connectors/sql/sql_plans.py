@@ -1,4 +1,4 @@
-"""Looks at a table, or at a query's result, and plans how it is read."""
+"""Inspects a table, or a query's result, and plans how it is read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spark_connect_rt.errors import ConnectError
 QUERY = "query"
 _ROWS_TO_LEARN_FROM = 1_000
 _MOST_DIGITS = 6  # of a second, in Python's times
-_SEVEN_DIGITS = ("DATETIME2", "DATETIMEOFFSET")  # of SQL Server, unless their precision says otherwise
+_SEVEN_DIGITS = ("DATETIME2", "DATETIMEOFFSET")  # of SQL Server, unless their precision is given
 Reflected = Sequence[dict[str, Any]]
 
 
@@ -123,7 +123,7 @@ def moment_problem(kind: Any, dialect: str) -> str | None:
 
 
 def _generated_column(name: str, reflected: Reflected) -> str:
-    """Return the one column whose numbers the database makes. Raises ConnectError: none, or several."""
+    """Return the one column whose numbers the database generates. Raises ConnectError: none, or several."""
     made = [
         column["name"]
         for column in reflected

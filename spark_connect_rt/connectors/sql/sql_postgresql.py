@@ -1,6 +1,6 @@
-"""What psycopg is given for our connections: times that Python has no form for stay the database's text.
+"""Loaders for our psycopg connections: times that Python cannot represent stay the database's text.
 
-Without it one infinity, one year 12000 or one 24:00 would end the read of all rows of its result.
+Without them one infinity, one year 12000 or one 24:00 would end the read of all rows of its result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from psycopg.types import datetime as loaders
 
 
 class _Lenient:
-    """Returns the text of a value that the class beside it refuses."""
+    """Returns the text of a value that the other base class rejects."""
 
     def load(self, data: Buffer) -> Any:
         try:
@@ -35,7 +35,7 @@ class _Timestamptz(_Lenient, loaders.TimestamptzLoader): ...
 
 
 def read_every_time(connection: Any) -> None:
-    """Let a psycopg connection return what is no Python date or time as text."""
+    """Let a psycopg connection return dates and times that Python cannot represent as text."""
     kinds = {"date": _Date, "time": _Time, "timestamp": _Timestamp, "timestamptz": _Timestamptz}
     for name, loader in kinds.items():
         connection.adapters.register_loader(name, loader)

@@ -1,7 +1,7 @@
 """How far a table is read: source partitions and offsets in the JDBC source's form, so that they move over. Pure.
 
-Partition ``{"protocol": "1", "table": "schema.table"}``, of a query ``{"query": "query"}``; offset
-``{"incrementing": n, "timestamp": ms, "timestamp_nanos": nanoseconds within the second}``, only what the mode has.
+Partition ``{"protocol": "1", "table": "schema.table"}``, of a query ``{"query": "query"}``; offset ``{"incrementing":
+n, "timestamp": ms, "timestamp_nanos": nanoseconds within the second}``, only the fields that the mode has.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SqlProgress:
 
 
 def progress_of(offset: Mapping[str, Any] | None) -> SqlProgress:
-    """Return what a stored offset says. Raises ConnectError: it is none of this connector."""
+    """Return the progress in a stored offset. Raises ConnectError: it is not an offset of this connector."""
     offset = offset or {}
     number, ms, nanos = (offset.get(name) for name in (INCREMENTING_KEY, TIMESTAMP_KEY, NANOS_KEY))
     for name, value in ((INCREMENTING_KEY, number), (TIMESTAMP_KEY, ms), (NANOS_KEY, nanos)):
@@ -51,7 +51,7 @@ def progress_of(offset: Mapping[str, Any] | None) -> SqlProgress:
         moment = _EPOCH + dt.timedelta(milliseconds=ms)
     except OverflowError as error:
         raise ConnectError(f"the offset's '{TIMESTAMP_KEY}' {ms} is outside of the years 1 to 9999") from error
-    if nanos is not None:  # finer than a microsecond is cut off: such rows come again rather than never
+    if nanos is not None:  # parts below a microsecond are dropped, so that such rows are read again and never missed
         if not 0 <= nanos < 1_000_000_000:
             raise ConnectError(f"the offset's '{NANOS_KEY}' is {nanos}, not within one second")
         moment = moment.replace(microsecond=nanos // 1000)
@@ -67,7 +67,7 @@ def check_offsets(offsets: Sequence[SourceOffset]) -> None:
     """Check offsets that a user wants to write. Raises ConnectError."""
     for partition, offset in offsets:
         if offset is None:
-            continue  # whatever is stored may be cleaned up
+            continue  # every stored offset may be removed
         if not partition or not ("table" in partition or "query" in partition):
             raise ConnectError("Partition objects must contain the key 'table' or the key 'query'")
         progress_of(offset)
@@ -76,12 +76,12 @@ def check_offsets(offsets: Sequence[SourceOffset]) -> None:
 def completed_moment(moments: Sequence[dt.datetime], following: dt.datetime | None, before: dt.datetime | None) -> Any:
     """Return the last time of which every row was read, with rows in order of time.
 
-    Rows of one time may come in two pieces, and an offset says only the time: it must not pass rows still to come.
+    Rows of one time may come in two pieces, and an offset holds only the time: it must not pass rows still to come.
 
     Args:
         moments: of the piece's rows, never empty.
-        following: of the row behind the piece; None: there is none.
-        before: what was complete before the piece.
+        following: of the row after the piece; None: there is none.
+        before: the last complete time before the piece.
     """
     last = moments[-1]
     if following is None or following > last:

@@ -1,4 +1,4 @@
-"""What the SQL source asks a database for: one SELECT a look, by mode and progress. Pure."""
+"""The queries of the SQL source: one SELECT a poll, by mode and progress. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ReadPlan:
 
 
 def select_rows(plan: ReadPlan, progress: SqlProgress, end: dt.datetime | None) -> sa.Select[Any]:
-    """Return the SELECT of everything behind ``progress``, in order; with timestamps before ``end``."""
+    """Return the SELECT of all rows after ``progress``, in order; with timestamps before ``end``."""
     source = _source(plan)
     chosen: list[Any] = [_chosen(source.c[column.name], column) for column in plan.columns]
     moment = _moment(plan, source) if plan.timestamps else None
@@ -43,7 +43,7 @@ def select_rows(plan: ReadPlan, progress: SqlProgress, end: dt.datetime | None) 
     if moment is not None:
         chosen.append(moment.label(MOMENT))
     statement = sa.select(*chosen).select_from(source)
-    if number is not None:  # null is no number to resume behind, and may sort last
+    if number is not None:  # reading cannot resume after null, which may sort last
         statement = statement.where(number.is_not(None))
     behind = _behind(plan, progress, moment, number)
     if behind is not None:
@@ -59,12 +59,12 @@ def _source(plan: ReadPlan) -> sa.FromClause:
     if plan.query is None:
         schema, name = plan.table
         return sa.table(name, *columns, schema=schema)
-    # As a subquery the query may hold conditions, groups and joins of its own.
+    # As a subquery the query may have conditions, groups and joins.
     return as_written(plan.query).columns(*columns).subquery("connectrt_query")
 
 
 def as_written(query: str) -> sa.TextClause:
-    """Return a user's SQL; a colon in it is no parameter."""
+    """Return a user's SQL; a colon in it does not start a parameter."""
     return sa.text(query.replace(":", "\\:"))
 
 

@@ -1,6 +1,6 @@
 """Reads one table or query piece by piece: in Arrow columns from the start (ADBC), or from the driver's rows.
 
-ADBC's are read ahead by a thread of their own (``sql_ahead``).
+A separate thread reads ADBC's pieces ahead (``sql_ahead``).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from spark_connect_rt.errors import ConnectError
 
 # Pieces of a result that a thread reads ahead of the task: database, driver and converter work at the same time.
 #
-# Owns the thread and what it read and nobody took yet. The thread opens the result, reads it and closes it; whatever it
-# raises is raised where the next piece would have come, so a poll waits and fails as if it read by itself.
+# Owns the thread and the pieces that the task has not taken yet. The thread opens the result, reads it and closes it.
+# Its errors are raised in place of the next piece, so a poll waits and fails as if it read by itself.
 
 
 PIECES_AHEAD = 2
@@ -44,11 +44,11 @@ class PiecesAhead:
     """An iterator of pieces, at most ``PIECES_AHEAD`` of them in memory. One thread takes and closes."""
 
     def __init__(self, pieces: Pieces, cancel: Callable[[], None]) -> None:
-        """Begin to read.
+        """Start the thread, which begins to read.
 
         Args:
             pieces: run and closed by the thread alone.
-            cancel: ends a read that waits for the database; called by ``close``, beside the thread. May raise nothing.
+            cancel: ends a read that waits for the database; ``close`` calls it from another thread. May raise nothing.
         """
         self._pieces, self._cancel = pieces, cancel
         self._changed = threading.Condition()  # of the following
@@ -59,11 +59,11 @@ class PiecesAhead:
         self._thread.start()
 
     def __iter__(self) -> Self:
-        """Return this iterator."""
+        """Return this iterator of pieces."""
         return self
 
     def __next__(self) -> Any:
-        """Return the next piece, waited for. Raises what reading it raised, StopIteration."""
+        """Wait for the next piece and return it. Raises the error of reading it, or StopIteration."""
         with self._changed:
             self._changed.wait_for(lambda: self._read or self._ended)
             if self._read:
@@ -75,7 +75,7 @@ class PiecesAhead:
         raise StopIteration
 
     def close(self) -> None:
-        """Give up what was not taken, and wait until the database's connection is closed, a few seconds at most."""
+        """Drop the pieces not taken, and wait until the database's connection is closed, a few seconds at most."""
         with self._changed:
             self._closed = self._ended = True
             self._read.clear()
@@ -111,8 +111,8 @@ class PiecesAhead:
             return not self._closed
 
 
-ADBC: dict[str, tuple[str, Any, dict[str, str]]] = {  # dialect -> module of its ADBC driver, how its SQL is written
-    # Sixteen times less than by default: the first rows go on while the database sends more, not 300,000 rows later.
+ADBC: dict[str, tuple[str, Any, dict[str, str]]] = {  # dialect -> module of its ADBC driver, how its SQL is written.
+    # Sixteen times less than by default, so that the first rows are available earlier, not after 300,000 rows.
     "postgresql": (
         "adbc_driver_postgresql.dbapi",
         postgresql.dialect(paramstyle="named"),  # type: ignore[no-untyped-call]
@@ -131,7 +131,7 @@ _ANY = dt.datetime.min.replace(tzinfo=dt.UTC)  # the time of rows of which none 
 
 
 class NoArrowForm(Exception):
-    """The ADBC driver cannot give these rows as columns: read them as rows; ``stays``: also at the next look."""
+    """The ADBC driver cannot return these rows as columns: read them as rows. ``stays``: also at the next poll."""
 
     def __init__(self, reason: str, stays: bool) -> None:
         super().__init__(reason)
@@ -182,7 +182,7 @@ def _arrow_pieces(
                 for start in range(0, batch.num_rows, most):
                     yield piece_of_batch(batch.slice(start, most), plan)
     except (module.Error, pa.ArrowException) as error:
-        # Whatever it is: the rows' way says it in the driver's words. A lost connection is no reason to stay there.
+        # The rows' way reports any error in the driver's words. A lost connection does not rule ADBC out.
         raise NoArrowForm(str(error), stays=not isinstance(error, module.OperationalError)) from error
 
 
@@ -201,7 +201,7 @@ def row_pieces(database: SqlDatabase, plan: ReadPlan, statement: sa.Select[Any],
 
 
 class PieceReader:
-    """One look at a table: its pieces as source batches, each with the offset that is safe behind it."""
+    """One poll of a table: its pieces as source batches, each with the offset from which to resume after it."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class PieceReader:
         schema: Schema,
         errant: Errant,
     ) -> None:
-        """Take what to read, where it goes and what refused rows are reported to."""
+        """Take the plan, the pieces, their topic, and the receiver of reports about rejected rows."""
         self._plan = plan
         self._pieces = pieces
         self._next: RowsPiece | None = None
@@ -221,10 +221,10 @@ class PieceReader:
         self._errant = errant
 
     def take(self, before: SqlProgress) -> tuple[SourceBatch | None, SqlProgress]:
-        """Return the next piece that has good rows and the progress behind it; at the end no piece.
+        """Return the next piece that has good rows and the progress after it; at the end no piece.
 
-        The progress passes refused rows, so that the next look does not refuse them again. Raises as its way of
-        reading, and what ``errant`` raises.
+        The progress includes rejected rows, so that the next poll does not reject them again. Raises as its way of
+        reading, and any error of ``errant``.
         """
         if not self._begun:
             self._next, self._begun = next(self._pieces, None), True
@@ -265,16 +265,16 @@ class PieceReader:
         return None if self._next is None else _moment(self._next.marks, 0) if self._next.marks.num_rows else _ANY
 
     def close(self) -> None:
-        """Give up what was not taken."""
+        """Drop the pieces not taken."""
         close = getattr(self._pieces, "close", None)
         if close is not None:
             close()
 
 
 def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: SqlProgress) -> None:
-    """Check that a look at what is behind ``before`` begins with a row behind it. Raises ConnectError: it does not.
+    """Check that a poll for rows after ``before`` begins with such a row. Raises ConnectError: it does not.
 
-    Then the column keeps more digits of a second than Python's times, and its last row would come at every poll.
+    In that case the column keeps more digits of a second than Python's times, and every poll would return its last row.
     """
     if not plan.timestamps or not marks.num_rows or before.moment is None or _moment(marks, 0) != before.moment:
         return
@@ -288,7 +288,7 @@ def check_digits(plan: ReadPlan, marks: pa.RecordBatch, before: SqlProgress) -> 
 
 
 def whole_number(plan: ReadPlan, column: pa.Array) -> int:
-    """Return the last row's number. Raises ConnectError: one of them is no whole number of 64 bits."""
+    """Return the last row's number. Raises ConnectError: a value is not a whole number of 64 bits."""
     if pa.types.is_integer(column.type):
         return int(column[-1].as_py())
     number = 0

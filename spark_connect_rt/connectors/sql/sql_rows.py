@@ -1,4 +1,4 @@
-"""Records -> rows: which columns a record fills, which are its key, and what is left of many with one key. Pure."""
+"""Records -> rows: which columns a record fills, which are its key, and the rest of many with one key. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHAPES_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What rows of one kind of record look like: columns, keys first, and the schema of each (None: unknown)."""
+    """The form of rows from one kind of record: columns, keys first, and the schema of each (None: unknown)."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...]
@@ -37,10 +37,10 @@ class TableRows:
 
 
 class RowReader:
-    """Makes rows as ``pk.mode``, ``pk.fields``, ``fields.whitelist`` say. Plans are kept by the schemas' identity."""
+    """Makes rows by ``pk.mode``, ``pk.fields``, ``fields.whitelist``. Plans are kept by the schemas' identity."""
 
     def __init__(self, mode: str, fields: Sequence[str], whitelist: Sequence[str], deletes: bool) -> None:
-        """Take the settings."""
+        """Take the settings of the sink that determine a row's columns."""
         self.mode = mode
         self._fields = tuple(fields)
         self._whitelist = frozenset(whitelist)
@@ -122,7 +122,7 @@ def _members(schema: Schema | None, value: Any, side: str) -> tuple[tuple[str, .
 
 def _getter(schema: Schema | None, names: Sequence[str], side: str) -> Callable[[SinkRecord], Row]:
     part = attrgetter(side)
-    if schema is None:  # every name is in the map: its names are part of what plans are kept by
+    if schema is None:  # every name is in the map: its names are part of a plan's key
         take = itemgetter(*names) if len(names) > 1 else lambda given: tuple(given[name] for name in names)
         return lambda record: take(part(record))
     places = {member.name: member.index for member in schema.fields}
@@ -146,9 +146,9 @@ def _struct(value: Any) -> Struct:
 def runs_of(pairs: Sequence[tuple[RowShape, Row]], replaces: bool) -> list[TableRows]:
     """Return rows in runs of one shape, to be written one run after the other.
 
-    ``replaces``: rows of one key stand for each other (upsert, update, delete), so of each key only the last is left,
-    as one statement may touch a row only once. Where that would change what the table holds in the end (the last
-    fills other columns than the one before, or follows a deletion), both stay, in runs of their own.
+    ``replaces``: rows with the same key replace each other (upsert, update, delete). Only the last row of each key is
+    kept, because one statement may touch a row only once. An earlier row is kept in a separate run if dropping it would
+    change the table's final content. That is so if the last one fills other columns, or follows a deletion.
     """
     if not replaces:
         return _plain_runs(pairs)

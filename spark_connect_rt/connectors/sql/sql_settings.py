@@ -55,7 +55,7 @@ CONNECTION = ConfigDef(
 
 
 def problems_of(config: Mapping[str, str], definition: ConfigDef, check: Any) -> dict[str, list[str]]:
-    """Return what ``check`` (typed settings -> raises BadConfigError) finds once each setting is right by itself."""
+    """Return the problems that ``check`` (typed settings -> raises BadConfigError) finds once each setting is valid."""
     if any(value.errors for value in definition.validate(config)):
         return {}
     try:
@@ -99,10 +99,10 @@ _TARGET_SESSIONS = {
 
 
 def sqlalchemy_url(text: str, user: str | None = None, password: str | None = None) -> sa.URL:
-    """Return the URL that SQLAlchemy connects to; ``user`` and ``password`` win over what the text says.
+    """Return the URL that SQLAlchemy connects to; ``user`` and ``password`` win over those in the text.
 
     pgJDBC's properties that libpq has too keep their effect; its others (prepareThreshold ...) have none here.
-    Raises BadConfigError: no such form, or a database that every task would have to itself.
+    Raises BadConfigError: an invalid form, or a database that every task would have to itself.
     """
     url = _read(text.strip())
     if url.get_backend_name() == SQLITE and (not url.database or ":memory:" in url.database):
@@ -161,7 +161,7 @@ def _host_and_port(place: str) -> tuple[str | None, int | None]:
 def _libpq_parameters(given: Mapping[str, str]) -> dict[str, str]:
     parameters = {_LIBPQ_NAMES[name]: value for name, value in given.items() if name in _LIBPQ_NAMES}
     if given.get("ssl", "false") in ("", "true"):
-        parameters.setdefault("sslmode", "verify-full")  # what pgJDBC makes of ssl=true
+        parameters.setdefault("sslmode", "verify-full")  # as pgJDBC interprets ssl=true
     if "currentSchema" in given:
         path = f"-csearch_path={given['currentSchema']}"
         parameters["options"] = " ".join(filter(None, [parameters.get("options"), path]))
@@ -173,7 +173,7 @@ def _libpq_parameters(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def adbc_uri(url: sa.URL) -> str:
-    """Return what the ADBC driver of the same database takes."""
+    """Return the address and options of the same database for its ADBC driver."""
     if url.get_backend_name() == SQLITE:
         return str(url.database)
     return url.set(drivername=POSTGRESQL).render_as_string(hide_password=False)

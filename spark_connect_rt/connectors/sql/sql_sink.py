@@ -44,11 +44,11 @@ class SqlSinkConnector(SinkConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return SqlSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -67,7 +67,7 @@ class SqlSinkConnector(SinkConnector):
         return problems_of(config, CONFIG, check)
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
-        """Log in, and look for the tables unless they may be made."""
+        """Log in, and find the tables unless they may be created."""
         renamed = bool(config.get("transforms", "").strip())
         return (lambda: sink_findings(CONFIG.parse(config), config.get("topics", ""), renamed),)
 
@@ -108,9 +108,12 @@ class SqlSinkTask(SinkTask):
         self._failures, self._retry_at_ms = 0, 0
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Write records; one that has no row goes to the errant record reporter, once the others are in their tables.
+        """Write records.
 
-        Raises RetriableError: the database is away; DataError: it refuses records; ExternalError: it refuses to work.
+        A record without a row goes to the errant record reporter, once the others are in their tables.
+
+        Raises RetriableError: the database is unavailable. Raises DataError: it rejects records.
+        Raises ExternalError: it rejects the work itself.
         """
         if not records:
             return
@@ -121,10 +124,10 @@ class SqlSinkTask(SinkTask):
             reporter.report(record, problem)
 
     def preview_put(self, records: Sequence[SinkRecord]) -> None:
-        """Write as ``put`` in a transaction that is rolled back. No table is made or changed for it.
+        """Write as ``put`` in a transaction that is rolled back. It creates and changes no table.
 
-        Raises as ``put``; DataError: it would need another table than there is; NotImplementedError: tables of this
-        database may be of an engine without transactions.
+        Raises as ``put``. Raises DataError: a table is missing or lacks a column. Raises NotImplementedError: tables of
+        this database may have an engine without transactions.
         """
         assert self._database is not None
         if self._database.dialect in NO_SURE_ROLLBACK:
@@ -146,7 +149,7 @@ class SqlSinkTask(SinkTask):
         return True
 
     def largest_put(self) -> int:
-        """Return ten times what is read at once: each call is a transaction that has to reach the database's disk."""
+        """Return ten times the size of a read: each call is a transaction that has to reach the database's disk."""
         return LARGEST_PUT
 
     def takes_absent_values(self) -> bool:
@@ -162,7 +165,10 @@ class SqlSinkTask(SinkTask):
         return False
 
     def _patiently(self, write: Callable[[], Written]) -> Written:
-        """Return what ``write`` does; after a passing fault raise RetriableError, ``max.retries`` times in a row."""
+        """Return the result of ``write``.
+
+        After a temporary fault raise RetriableError, ``max.retries`` times in a row.
+        """
         if self._clock_ms() < self._retry_at_ms:
             raise RetriableError("waiting for retry.backoff.ms")
         try:
@@ -246,6 +252,6 @@ class SqlSinkTask(SinkTask):
         return tables, refused
 
     def stop(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
         if self._database is not None:
             self._database.close()

@@ -1,4 +1,4 @@
-"""Settings of the SQL sink: names, and what has to fit together."""
+"""Settings of the SQL sink: names, and the rules between them."""
 
 from __future__ import annotations
 

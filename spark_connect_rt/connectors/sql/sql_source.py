@@ -1,7 +1,7 @@
 """Tables or a query of a SQL database as records: bulk, incrementing, timestamp, timestamp+incrementing.
 
-Settings and offsets carry the names that the JDBC source's have, so configurations and offsets move over. A piece of a
-table is one batch in Arrow columns; its offset is where reading resumes behind its last row.
+Settings and offsets carry the JDBC source's names, so configurations and offsets move over. A piece of a table is one
+batch in Arrow columns; its offset is where reading resumes after its last row.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ log = logging.getLogger(__name__)
 class SqlSourceConnector(SourceConnector):
     """Reads tables or a query of a SQL database, and new or changed rows as they appear.
 
-    Deals the tables to tasks, and again when there are others; a query is one task's.
+    Divides the tables among tasks, and again when the list changes; a query is one task's.
     """
 
     _watch: TableWatch | None = None
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return SqlSourceTask
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -99,7 +99,7 @@ class SqlSourceConnector(SourceConnector):
             database.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the tables there are now. Raises RetriableError, ConnectError: they cannot be listed."""
+        """Divide the present tables among tasks. Raises RetriableError, ConnectError: they cannot be listed."""
         if self._watch is None:
             return [{**self.config, QUERY_TASK: "true"}]
         found, name = self._found(), SqlDatabase(self._values).url.database
@@ -131,7 +131,7 @@ class SqlSourceConnector(SourceConnector):
         return (lambda: source_findings(CONFIG.parse(config)),)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Rows that a number identifies are; a time alone, or nothing, does not say which row was the last."""
+        """Return SUPPORTED if a number identifies rows. A time alone, or nothing, does not identify the last row."""
         exact = config.get("mode", "").strip() in (INCREMENTING, BOTH)
         return ExactlyOnceSupport.SUPPORTED if exact else ExactlyOnceSupport.UNSUPPORTED
 
@@ -143,7 +143,7 @@ class SqlSourceConnector(SourceConnector):
 
 @dataclass(slots=True)
 class _Table:
-    """One table of a task, or its query: what is known, how far it is, when it is due."""
+    """One table of a task, or its query: its plan, its progress, and when it is due."""
 
     source: TableId | None  # None: the query
     partition: dict[str, str]
@@ -156,7 +156,7 @@ class _Table:
 
 
 class SqlSourceTask(SourceTask):
-    """Looks at its tables in turn, each again ``poll.interval.ms`` after its last row was read."""
+    """Polls its tables in turn, each again ``poll.interval.ms`` after its last row was read."""
 
     def __init__(self, clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)) -> None:
         """Take the clock that waits are measured by."""
@@ -165,7 +165,7 @@ class SqlSourceTask(SourceTask):
         self._database: SqlDatabase | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go to where the last run ended; the database is met at the first poll. Raises BadConfigError."""
+        """Resume where the last run ended; the first poll connects to the database. Raises BadConfigError."""
         self._values = CONFIG.parse(config)
         check_together(self._values)
         self._database = SqlDatabase(self._values)
@@ -213,7 +213,7 @@ class SqlSourceTask(SourceTask):
         return None
 
     def _wait_after(self, error: RetriableError, now_ms: int) -> NoReturn:
-        """Raise what is to be reported of a failure. Raises ExternalError after the last of ``connection.attempts``."""
+        """Raise the error to report for a failure. Raises ExternalError after the last of ``connection.attempts``."""
         self._failures += 1
         attempts: int = self._values["connection.attempts"]
         if attempts != NO_LIMIT and self._failures >= attempts:
@@ -234,7 +234,7 @@ class SqlSourceTask(SourceTask):
         return batch
 
     def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch | None, SqlProgress]:
-        """Return the next piece of a look that is under way, or of a new one; no piece at its end."""
+        """Return the next piece of the current poll, or of a new one; no piece at its end."""
         try:
             if table.reader is None:
                 table.reader = self._open(table, in_arrow)
@@ -246,7 +246,7 @@ class SqlSourceTask(SourceTask):
             raise
 
     def _open(self, table: _Table, in_arrow: bool) -> PieceReader:
-        """Begin a look at a table; its columns are read again each time, as they may change."""
+        """Begin a poll of a table. Its columns are read again each time, as they may change."""
         database = self._database
         assert database is not None
         plan = (
@@ -289,7 +289,7 @@ class SqlSourceTask(SourceTask):
         return max(1, due_ms - self._clock_ms())
 
     def stop(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
         for table in self._tables:
             if table.reader is not None:
                 table.reader.close()

@@ -155,7 +155,7 @@ def _is_named(table: TableId, name: str, database: str | None) -> bool:
 
 
 def chosen_tables(tables: Sequence[TableId], values: dict[str, Any], database: str | None) -> list[TableId]:
-    """Return what the four lists leave of the tables. Pure."""
+    """Return the tables that the four lists select. Pure."""
 
     def named(table: TableId, names: Sequence[str]) -> bool:
         return any(_is_named(table, name, database) for name in names)
@@ -190,10 +190,10 @@ def tables_of(text: str) -> list[TableId]:
 
 
 class TableWatch:
-    """Looks for tables again and again in a thread of its own, and tells when others are there."""
+    """Lists the tables repeatedly in a separate thread, and notifies the connector when the list has changed."""
 
     def __init__(self, look: Callable[[], list[TableId]], every_ms: int, changed: Callable[[], None]) -> None:
-        """Take how to look (own connection), how often, and whom to tell."""
+        """Take the function that lists tables (own connection), the interval, and the listener."""
         self._look = look
         self._every_s = every_ms / 1000
         self._changed = changed
@@ -211,7 +211,7 @@ class TableWatch:
         self._known = known
 
     def stop(self) -> None:
-        """End the thread; a look that is under way ends by itself."""
+        """End the thread; a listing in progress ends by itself."""
         self._stopped.set()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""The tables a SQL sink writes to: what columns they have, how they are created and get more."""
+"""The tables that a SQL sink writes to: reads their columns, creates tables and adds columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_connect_rt.connectors.sql.sql_values import VARIABLE_SCALE_DECIMAL
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 
 FORMAT = "table.name.format"
-_DIGITS = 38  # of decimals in tables that are created: what most databases have at most
+_DIGITS = 38  # of decimals in tables that are created: the maximum of most databases
 _TYPES: dict[Type, sa.types.TypeEngine[Any]] = {
     Type.INT8: sa.SmallInteger(),
     Type.INT16: sa.SmallInteger(),
@@ -37,7 +37,7 @@ _TYPES: dict[Type, sa.types.TypeEngine[Any]] = {
 def table_of(form: str, topic: str, database: str | None) -> TableId:
     """Return the table of a topic (``table.name.format``); of three parts the first must be the connection's database.
 
-    Raises BadConfigError: it is no name of a table, or that of a table in another database.
+    Raises BadConfigError: it is not a valid table name, or it names a table in another database.
     """
     text = form.replace("${topic}", topic)
     parts = name_parts(text)
@@ -81,7 +81,7 @@ class Target:
 
 
 class Targets:
-    """The tables of one task, looked at once and after a change. One thread."""
+    """The tables of one task, inspected once and after a change. One thread."""
 
     def __init__(self, database: SqlDatabase, creates: bool, evolves: bool) -> None:
         """Take the database, ``auto.create`` and ``auto.evolve``."""
@@ -101,9 +101,10 @@ class Targets:
     def ready(self, table: TableId, shape: RowShape) -> Target | None:
         """Return a table that has every column of a shape, created or changed if that is allowed.
 
-        None: there is none, and a deletion is no reason to create it.
+        None: the table does not exist, and it is not created for a deletion.
 
-        Raises DataError: it has not, and must not be changed; ExternalError: there is none, or the database refuses.
+        Raises DataError: a column is missing, and the table must not be changed.
+        Raises ExternalError: the table does not exist, or the database rejects the change.
         """
         target = self._known.get(table) or self._look(table)
         if target is None and self._creates and shape.deletes:
@@ -156,7 +157,7 @@ class Targets:
         return self._change(table, shape, changes)
 
     def _change(self, table: TableId, shape: RowShape, changes: list[Any]) -> Target:
-        """Change a table in a transaction of its own; another task may have done the same at the same time."""
+        """Change a table in a separate transaction; another task may have done the same at the same time."""
         connection = self._database.connection()
         failure: sa.exc.SQLAlchemyError | None = None
         try:
@@ -175,7 +176,7 @@ class Targets:
 
 
 def _columns(shape: RowShape, names: Any) -> list[sa.Column[Any]]:
-    """Return columns as a shape's schemas say. Raises DataError: some field has no schema."""
+    """Return columns with the types of a shape's schemas. Raises DataError: some field has no schema."""
     schemas = dict(zip(shape.columns, shape.schemas, strict=True))
     made = []
     for name in names:

@@ -1,8 +1,8 @@
-"""Columns of values -> what PostgreSQL reads as text, the same for INSERT and for COPY. Pure.
+"""Columns of values -> the texts that PostgreSQL reads, the same for INSERT and for COPY. Pure.
 
 A typed parameter of a statement is cast by the database (1.75 into bigint is 2), a text of COPY is parsed (1.75 is
-refused). So that a row has one result however many come with it, both get the same text, and a value of a kind that
-the column's type is not for is refused here: a number is no boolean, no JSON, no bytes.
+rejected). Both get the same text, so that the result of a row does not depend on the number of rows. Values that do not
+fit the column's type are rejected here: a number is not a boolean, JSON or bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONG_DIGITS = 20
 
 
 class Family(enum.Enum):
-    """What kind of values a column's type is for."""
+    """The kind of values that a column's type accepts."""
 
     BOOLEAN = enum.auto()
     WHOLE = enum.auto()
@@ -42,7 +42,7 @@ class Family(enum.Enum):
     INTERVAL = enum.auto()
     TEXT = enum.auto()
     UNKNOWN = enum.auto()  # a type that SQLAlchemy has no class for: the database decides
-    TEXT_ONLY = enum.auto()  # json, uuid, enums, ranges ...: whatever comes must be their text
+    TEXT_ONLY = enum.auto()  # json, uuid, enums, ranges ...: the value must be their text
 
 
 _FAMILIES: tuple[tuple[tuple[type[Any], ...], Family], ...] = (
@@ -68,7 +68,7 @@ _OF_ARROW = (
 
 
 def family_of(kind: SqlType) -> Family:
-    """Return what values a type is for; of a domain, its base type's."""
+    """Return the kind of values that a type accepts; of a domain, its base type's."""
     if isinstance(kind, postgresql.DOMAIN):
         return family_of(kind.data_type)
     return next((family for kinds, family in _FAMILIES if isinstance(kind, kinds)), Family.TEXT_ONLY)
@@ -77,7 +77,7 @@ def family_of(kind: SqlType) -> Family:
 def text_column(values: pa.Array | Sequence[Any], kind: SqlType) -> pa.Array:
     """Return a column of numbers, booleans or text whose text form (Arrow's cast to string) the database reads.
 
-    Raises DataError: a value is of a kind that the column's type is not for, or has no text form.
+    Raises DataError: a value's kind does not fit the column's type, or it has no text form.
     """
     if isinstance(values, pa.Array) and pa.types.is_null(values.type):
         return values
@@ -116,12 +116,12 @@ def _plain(values: Sequence[Any]) -> pa.Array | None:
         return None
     try:
         return pa.array(values)
-    except (pa.ArrowException, ValueError, OverflowError):  # a longer integer, text that is no Unicode
+    except (pa.ArrowException, ValueError, OverflowError):  # a longer integer, or text that is not valid Unicode
         return None
 
 
 def _wholes(column: pa.Array) -> pa.Array:
-    """Return floats for a column of integers: a whole number without its point, a fraction as it is, to be refused."""
+    """Return floats for a column of integers: whole numbers without a point, fractions unchanged, to be rejected."""
     try:
         made = column.cast(pa.int64())
         if not pc.any(pc.greater(pc.abs_checked(made), _EXACT_WHOLE)).as_py():

@@ -21,7 +21,7 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.connectors.sql.sql_settings import SQLITE
 from spark_connect_rt.errors import DataError
 
-_CSV_ROWS = 4_096  # of a piece: some 200 kB, what a socket takes at once
+_CSV_ROWS = 4_096  # of a piece: some 200 kB, the amount that a socket takes at once
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.STRING, Type.BOOLEAN)
 _PLAIN_VALUES = frozenset((int, str, float, bool, type(None)))  # every driver takes them as they are
@@ -39,9 +39,10 @@ VARIABLE_SCALE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 
 def conversion(schema: Schema | None, column: sa.types.TypeEngine[Any], zone: ZoneInfo, dialect: str) -> Convert | None:
-    """Return what a field's values go through on their way to a column; None: nothing, they are fine as they are.
+    """Return the conversion of a field's values for a column; None: they need none.
 
-    It raises DataError: a nested value has no JSON form; ValueError, OverflowError: a time is outside of Python's.
+    It raises DataError: a nested value has no JSON form; ValueError, OverflowError: a time is outside of Python's
+    range.
     """
     if schema is not None and schema.name not in logical.PYTHON_TYPES and schema.type in _AS_THEY_ARE:
         return None
@@ -77,7 +78,7 @@ def _of_arrays(of_part: Convert) -> Convert:
 
 
 def variable_scale_decimal(value: Any) -> Decimal:
-    """Return the number that a Debezium struct of scale and unscaled bytes stands for. Raises DataError: it is none."""
+    """Return the number in a Debezium struct of scale and unscaled bytes. Raises DataError: the struct is invalid."""
     try:
         digits = int.from_bytes(value["value"], "big", signed=True)
         return Decimal(digits).scaleb(-value["scale"], _EXACT)

@@ -23,7 +23,7 @@ from spark_connect_rt.connectors.sql.sql_values import Convert, CsvRows, convers
 from spark_connect_rt.errors import DataError
 
 _SAVEPOINT = "connectrt_copy"
-# A row would be written twice: two keys that Python tells apart are one for the column's type.
+# A row would be written twice: two keys that differ in Python are equal for the column's type.
 _ONE_KEY_TWICE = ("21000", "23505")
 Columns = Sequence[pa.Array | Sequence[Any]]
 UPSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
@@ -88,13 +88,16 @@ class Writer:
         self._database.connection().execute(statement, parameters)
 
     def _copy(self, target: Target, shape: RowShape, columns: Sequence[pa.Array]) -> bool:
-        """Write by COPY; False: it would do something else than statements, or cannot; nothing was written."""
+        """Write by COPY. False: its effect would differ from that of statements, or it is impossible.
+
+        Nothing was written then.
+        """
         if target.copied is None or target.copied.barred.intersection(shape.columns):
             return False
         data = CsvRows(columns)
         connection = self._database.connection()
         if not connection.in_transaction():
-            connection.begin()  # it does not see what goes through the driver's own cursor
+            connection.begin()  # it does not notice calls of the driver's own cursor
         words = CopyWords(target.table, shape, target.copied)
         if self._mode == INSERT and not shape.deletes:
             self._copy_into(words.copy(direct=True), data)
@@ -133,7 +136,7 @@ class Writer:
         driver: Any = self._database.engine.dialect.dbapi
         try:
             self._copy_into(words.copy(direct=True), data)
-        except driver.Error:  # if it was not a key, the long way fails as well and says so
+        except driver.Error:  # if it was not a key, the way through the temporary table fails as well and reports it
             self._execute_all(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
             tries.failed()
             return False
@@ -154,7 +157,7 @@ class Writer:
 
 
 def _named(target: Target, name: str, convert: Convert | None) -> Convert | None:
-    """Return a conversion that names table and column of what it refuses."""
+    """Return a conversion whose errors name table and column."""
     if convert is None:
         return None
 

@@ -1,4 +1,4 @@
-"""The settings of the connectors whose other end is another Kafka cluster."""
+"""The settings of the connectors to another Kafka cluster."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class KafkaSinkConnector(SinkConnector):
         return settings.SINK
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return KafkaSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -35,7 +35,7 @@ class KafkaSinkConnector(SinkConnector):
         return [dict(self.config) for _ in range(max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse converters that are not said."""
+        """Reject a configuration that does not set the converters."""
         return settings.converter_problems(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
@@ -44,7 +44,7 @@ class KafkaSinkConnector(SinkConnector):
 
 
 class KafkaSinkTask(SinkTask):
-    """One producer; offsets are committed behind its flush."""
+    """Writes with one producer; offsets are committed after its flush."""
 
     def start(self, config: Mapping[str, str]) -> None:
         """Make the producer. Raises BadConfigError."""
@@ -55,7 +55,10 @@ class KafkaSinkTask(SinkTask):
         self._producer = KafkaBatchProducer(properties)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Queue the records. Raises DataError: what a converter made is not bytes; ConnectError: a delivery failed."""
+        """Queue the records.
+
+        Raises DataError: the result of a converter is not bytes. Raises ConnectError: a delivery failed.
+        """
         rows = ProduceRows()
         for record in records:
             headers = [(header.key, _bytes(header.value, record, f"header {header.key}")) for header in record.headers]
@@ -90,7 +93,7 @@ class KafkaSinkTask(SinkTask):
         try:
             self._producer.produce(batch)
         except RetriableError:
-            self.context.request_commit()  # an earlier record may have failed: all of them come again
+            self.context.request_commit()  # an earlier record may have failed: all of them are put again
             raise
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -103,11 +106,11 @@ class KafkaSinkTask(SinkTask):
             raise
 
     def may_put_halves(self) -> bool:
-        """A refused delivery may be of any record before: no one knows which of them arrived."""
+        """Return False: a rejected delivery may concern any earlier record, so it is unknown which of them arrived."""
         return False
 
     def stop(self) -> None:
-        """Close the producer; what is not flushed is put again."""
+        """Close the producer. Records that are not flushed are put again."""
         if hasattr(self, "_producer"):
             self._producer.close()
 

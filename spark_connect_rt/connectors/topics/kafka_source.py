@@ -49,10 +49,10 @@ log = logging.getLogger(__name__)
 class KafkaSourceConnector(RangeSourceConnector):
     """Copies topics of another Kafka cluster, byte for byte.
 
-    Deals partitions to tasks; looks for new ones and has them dealt again.
+    Divides partitions among tasks, and checks for new ones.
     """
 
-    # What a chunk of an answer holds: smaller batches cost more on their way to Spark's JVM, and bring it nothing.
+    # The size of a chunk of an answer: smaller batches cost more on their way to Spark's JVM without a benefit.
     # A stream of Spark's own Kafka source ends where records are lost, too.
     format_defaults: ClassVar = {
         **dict.fromkeys(settings.CONVERTERS, settings.BYTES),
@@ -66,18 +66,18 @@ class KafkaSourceConnector(RangeSourceConnector):
         return settings.SOURCE
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of its tasks."""
         return KafkaSourceTask
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Refuse a source of no topics, of both kinds of them, and converters that are not said."""
+        """Complain about both or none of ``topics`` and ``topics.regex``, and about converters that are not set."""
         found = settings.converter_problems(config)
         if bool(config.get("topics")) == bool(config.get("topics.regex")):
             found["topics"] = ["either topics or topics.regex must be set"]
         return found
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Find the partitions, then look for new ones now and then. Raises ConnectError: no broker answers."""
+        """Find the partitions, then search for new ones periodically. Raises ConnectError: no broker answers."""
         super().start(config)
         self._values = settings.SOURCE.parse(config)
         self._partitions = self._look()
@@ -110,7 +110,7 @@ class KafkaSourceConnector(RangeSourceConnector):
             self._admin.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Deal the partitions one by one; no task without any."""
+        """Divide the partitions among tasks one by one; no task is without any."""
         shares = [self._partitions[first::max_tasks] for first in range(min(max_tasks, len(self._partitions)))]
         return [{**self.config, PARTITIONS: ",".join(map(str, share))} for share in shares]
 
@@ -131,7 +131,10 @@ class KafkaSourceConnector(RangeSourceConnector):
         return True
 
     def ranges(self, stored: Sequence[SourceOffset], since_ms: int | None = None) -> list[SourceRange]:
-        """See RangeSourceConnector."""
+        """Return the range of each partition after its stored offset.
+
+        Raises ConnectError: the cluster cannot be asked.
+        """
         partitions = self._partitions
         begins, ends = self._found(partitions, FIRST), self._found(partitions, NEXT)
         ids = self._topic_ids(sorted({partition.topic for partition in partitions}))
@@ -162,20 +165,20 @@ class KafkaSourceConnector(RangeSourceConnector):
         return [f'topics: topic "{name}" does not exist at {servers}' for name in absent]
 
     def may_lose(self, *, recreated: bool) -> bool:
-        """See RangeSourceConnector."""
+        """Return whether a stream continues after such a loss, by ``on.gap`` and ``on.topic.recreated``."""
         return not fails(self._values, recreated=recreated)
 
     def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
-        """See RangeSourceConnector."""
+        """Divide ranges among at most ``max_tasks`` task configurations."""
         shares = [ranges[first::max_tasks] for first in range(min(max_tasks, len(ranges)))]
         return [{**self.config, RANGES: ",".join(map(range_text, share))} for share in shares]
 
     def number_behind(self, offset: Mapping[str, Any]) -> int:
-        """See RangeSourceConnector."""
+        """Return the number after the last record. Raises ConnectError: the offset is invalid."""
         return last_offset(offset) + 1
 
     def offset_before(self, number: int) -> Mapping[str, Any] | None:
-        """See RangeSourceConnector."""
+        """Return the source offset of the record before a number, None for the first one."""
         return {OFFSET: number - 1} if number > 0 else None
 
     def _properties(self) -> dict[str, str]:

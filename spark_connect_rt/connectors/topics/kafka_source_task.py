@@ -29,7 +29,7 @@ class KafkaSourceTask(SourceTask):
     """Reads its partitions without a group, or ranges of them; offsets are Connect's."""
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
+        """Resume after the stored offsets; a partition without one begins as auto.offset.reset requires."""
         self._values = settings.SOURCE.parse(config)
         properties = {**DEFAULTS, **settings.client_properties(config, "source", "consumer")}
         self._ends: dict[TopicPartition, int] = {}  # of ranges that are being read
@@ -53,7 +53,7 @@ class KafkaSourceTask(SourceTask):
         self._consumer.assign(starts)
 
     def has_more(self) -> bool:
-        """Tell whether a partition's end lies behind what was handed on: a fetch may be under way.
+        """Return whether a partition has records that were not returned yet. A fetch may be in flight.
 
         Raises DataError: the log ends before a range does.
         """
@@ -71,7 +71,7 @@ class KafkaSourceTask(SourceTask):
         )
 
     def poll(self) -> Sequence[SourceBatch] | None:
-        """Return what is there, a batch of columns for each partition."""
+        """Return the available records, a batch of columns for each partition."""
         if not self._partitions:
             return []
         polled = self._poll(self._values["poll.max.records"], POLL_MS)
@@ -85,14 +85,14 @@ class KafkaSourceTask(SourceTask):
         return IDLE_WAIT_MS
 
     def stop(self) -> None:
-        """Close the consumer."""
+        """Close the consumer, if it is open."""
         if hasattr(self, "_consumer"):
             self._consumer.close()
 
     def _within(
         self, found: Iterable[tuple[TopicPartition, pa.RecordBatch]]
     ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        """Yield the rows that lie before the ends."""
+        """Yield the rows before the ends."""
         import pyarrow.compute as pc  # not where the connector plans
 
         for partition, rows in found:
@@ -172,7 +172,7 @@ def _range_of(text: str) -> tuple[TopicPartition, tuple[int, int | None]]:
 
 
 def last_offset(offset: Mapping[str, Any]) -> int:
-    """Return the offset of the last record. Raises ConnectError: it is none."""
+    """Return the offset of the last record. Raises ConnectError: it is invalid."""
     last = offset.get(OFFSET)
     if isinstance(last, bool) or not isinstance(last, int) or last < 0:
         raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, not {last!r}")

@@ -1,6 +1,6 @@
-"""What a connector that reads topics does when records are gone, or the topic is another one (``on.gap`` and its like).
+"""Reaction of a connector that reads topics to lost records or a recreated topic (``on.gap`` and its like).
 
-Owns the place of a topic's id in source offsets, and the counts. That a log has moved a reader notices
+Owns the place of a topic's id in source offsets, and the counts. A reader notices that a log has moved
 (``kafka.reading.log_moves``).
 """
 
@@ -17,7 +17,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
 
 TOPIC_ID = "topicId"
-"""The field of a source offset that says which topic it belongs to. Java reads the field ``offset`` and no other."""
+"""The field of a source offset with the id of its topic. Java reads the field ``offset`` and no other."""
 GROUP = "topic-reader"
 TakeEvent = Callable[..., None]
 """The ``record_event`` of a task's context."""
@@ -45,7 +45,7 @@ class LogPolicy:
         return LogWatch(known, self.decide)
 
     def decide(self, move: LogMove) -> None:
-        """Count a move and let it pass. Raises ConnectError: the configuration says that the task fails."""
+        """Count a move and let it pass. Raises ConnectError: the configuration requires that the task fails."""
         setting = ON_RECREATED if move.recreated else ON_GAP
         if fails(self._values, recreated=move.recreated):
             raise ConnectError(
@@ -63,15 +63,15 @@ class LogPolicy:
 
 
 def fails(values: Mapping[str, Any], *, recreated: bool) -> bool:
-    """Tell whether a parsed configuration lets a gap, or a topic that was created again, fail its reader."""
+    """Return whether a parsed configuration lets a gap, or a topic that was created again, fail its reader."""
     return bool(values[ON_RECREATED if recreated else ON_GAP].lower() == FAIL)
 
 
 def is_of_another(offset: Mapping[str, Any], topic_id: str | None) -> bool:
-    """Tell whether a source offset belongs to another topic than the one of this id, which has its name now."""
+    """Return whether a source offset belongs to another topic than the one of this id, which has its name now."""
     return topic_id is not None and offset.get(TOPIC_ID, topic_id) != topic_id
 
 
 def offset_of(last: int, topic_id: str | None) -> dict[str, Any]:
-    """Return the source offset of a partition whose last record that is safe is ``last``."""
+    """Return the source offset of a partition whose last safe record is ``last``."""
     return {"offset": last} if topic_id is None else {"offset": last, TOPIC_ID: topic_id}

@@ -1,4 +1,4 @@
-"""Settings of connectors that read topics: what happens when records are gone, or a topic is another one."""
+"""Settings of connectors that read topics: the reaction to lost records, or to a topic that was created again."""
 
 from __future__ import annotations
 

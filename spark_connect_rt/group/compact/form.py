@@ -1,13 +1,13 @@
 """The group's bytes in short: metadata and assignments as only workers of this product exchange them.
 
-Owns the layouts under the protocol names that end in ``-compact``, which only our own workers offer: the broker chooses
-one exactly when every member reads it (docs/decisions/0005), so no other kind of worker ever sees these bytes. Must
-not know what an assignment means. A broker keeps a whole group in one record of ``message.max.bytes``
-(1 MiB unless set), so every byte here counts once a member:
+Owns the layouts under the protocol names that end in ``-compact``, which only our own workers offer. The broker chooses
+such a protocol only if every member offers it (docs/decisions/0005), so no other kind of worker ever sees these bytes.
+Must not know what an assignment means. A broker keeps a whole group in one record of ``message.max.bytes`` (1 MiB
+unless set), so every byte here counts once a member:
 
-* metadata: head, URL, config offset, and what is held: as a list, or as its digest when the leader knows the list;
-* assignment: head, how long a list the next metadata may hold, the offset as a difference to the member's own, URL
-  unless the member knows it, then what is new and what is revoked. The leader's member id is JoinGroup's.
+* metadata: head, URL, config offset, and the held work: as a list, or as its digest when the leader knows the list
+* assignment: head, how long a list the next metadata may hold, the offset as a difference to the member's own, and the
+  URL unless the member knows it. Then new and revoked work. The leader's member id is JoinGroup's.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from spark_connect_rt.group.subprotocol import (
 
 # A set of connectors and tasks in few bytes, and back.
 #
-# Owns the layout: connectors by name, each without what it shares with the name before it, and its task numbers as
-# runs; the whole deflated where that is shorter. The same set always packs to the same bytes. Readers are bounded: no
-# blob, however hostile, unpacks to more than ``LARGEST_TASKS``.
+# Owns the layout: connectors by name, each without the prefix it shares with the name before it, and its task numbers
+# as runs. The whole is deflated where that is shorter. The same set always packs to the same bytes. Readers are
+# bounded: no blob, however hostile, unpacks to more than ``LARGEST_TASKS``.
 
 
 Work = tuple[tuple[str, ...], tuple[ConnectorTaskId, ...]]
-"""Connectors and tasks."""
+"""Names of connectors, and ids of tasks."""
 
 LARGEST_TASKS = 4_000_000
 LARGEST_NUMBER = 2**31 - 1  # of a task, as in Java's form
@@ -51,7 +51,7 @@ _REMEMBERED_ITEMS = 20_000
 
 
 def pack_work(work: Work, shortest: bool = True) -> bytes:
-    """Return the bytes of a set, whatever the order it comes in; ``shortest`` False: never deflated.
+    """Return the bytes of a set, in any order; ``shortest`` False: never deflated.
 
     Raises DataError when a connector's name is longer than the group protocol carries.
     """
@@ -88,7 +88,7 @@ def zigzag_read(number: int) -> int:
 
 
 class ByteReader:
-    """Walks one blob; every short or senseless field is a DataError that says where."""
+    """Reads one blob; every short or senseless field is a DataError that names the place."""
 
     def __init__(self, blob: bytes) -> None:
         self._blob = blob
@@ -100,7 +100,7 @@ class ByteReader:
         return self._at >= len(self._blob)
 
     def byte(self) -> int:
-        """Return the next byte."""
+        """Consume one byte and return it."""
         return self.take(1)[0]
 
     def varint(self) -> int:
@@ -179,9 +179,9 @@ def _plain(work: Work) -> bytes:
     return b"".join(parts)
 
 
-@lru_cache(maxsize=_REMEMBERED_ITEMS)  # of what a worker holds a rebalance changes little
+@lru_cache(maxsize=_REMEMBERED_ITEMS)  # a rebalance changes little of a worker's held work
 def _entry(name: str, before: str, numbers: tuple[int, ...], alone: bool) -> bytes:
-    """Return the bytes of one connector behind another one."""
+    """Return the bytes of one connector after another one."""
     raw = name.encode("utf-8")
     if len(raw) > LARGEST_NAME_BYTES:
         raise DataError(f"{name[:40]!r}... is {len(raw)} bytes; the group protocol carries at most 32767")
@@ -195,7 +195,7 @@ def _entry(name: str, before: str, numbers: tuple[int, ...], alone: bool) -> byt
     return b"".join(parts)
 
 
-_remembered = lru_cache(maxsize=4)(_plain)  # a rebalance packs what one worker holds several times
+_remembered = lru_cache(maxsize=4)(_plain)  # a rebalance packs the work of one worker several times
 
 
 def _shared(name: bytes, before: bytes) -> int:
@@ -261,19 +261,19 @@ _NOTHING_HELD, _LIST, _DIGEST = range(3)
 
 @dataclass(frozen=True, slots=True)
 class ReportedWork:
-    """What a member says when it joins: either ``metadata`` with all it holds, or without, and the ``digest`` of it."""
+    """The work that a member reports when it joins: ``metadata`` with all of it, or without it and its ``digest``."""
 
     metadata: WorkerMetadata
     digest: bytes | None = None
-    list_bytes: int = 0  # beside a digest: the length of the list it stands for
+    list_bytes: int = 0  # with a digest: the length of the list that it replaces
     knows_leader: int | None = None  # leader_hint of the leader whose URL the member has
 
 
 @dataclass(frozen=True, slots=True)
 class CompactAssignment:
-    """An assignment, and what the member must do about its next metadata.
+    """An assignment, and instructions for the member's next metadata.
 
-    ``whole_list``: the leader does not know what this member holds and asks for the list.
+    ``whole_list``: the leader does not know the work of this member and asks for the list.
     ``limit_bytes``: a list up to this length is sent without being asked for.
     """
 
@@ -310,13 +310,13 @@ def leader_hint(leader_id: str) -> int:
 
 
 def held_bytes(metadata: WorkerMetadata) -> bytes | None:
-    """Return the list of what a member holds, packed; None when it holds no assignment."""
+    """Return the packed list of a member's held work; None when it holds no assignment."""
     held = metadata.allocation
     return None if held is None else pack_work((held.connectors, held.tasks))
 
 
 def encode_claim(protocol: ConnectProtocol, claim: ReportedWork, held: bytes | None = None) -> bytes:
-    """Return the metadata blob; ``held`` is ``held_bytes`` of the metadata, for who has it already.
+    """Return the metadata blob. ``held`` is ``held_bytes`` of the metadata, if the caller already has it.
 
     Raises DataError when a name is longer than the group protocol carries.
     """
@@ -355,9 +355,9 @@ def decode_claim(blob: bytes) -> ReportedWork:
 
 
 def metadata_of(protocol_name: str, blob: bytes) -> WorkerMetadata:
-    """Read what a worker joined with, by the protocol that its group chose. Raises DataError.
+    """Decode a worker's metadata in JoinGroup, by the protocol that its group chose. Raises DataError.
 
-    What it holds is missing where it sent a digest of it.
+    The work it holds is missing if it sent only a digest.
     """
     return decode_claim(blob).metadata if is_compact(protocol_name) else decode_metadata(blob)
 

@@ -1,7 +1,7 @@
-"""The group's record: how many bytes it takes, and what of an assignment has room in it. Pure.
+"""The group's record: its size in bytes, and which part of an assignment fits into it. Pure.
 
-A broker keeps a group (member ids, addresses, metadata, assignments) as one record of ``__consumer_offsets``, no
-larger than its ``message.max.bytes``; a SyncGroup above it fails for every member. So what does not fit waits for the
+A broker keeps a group (member ids, addresses, metadata, assignments) as one record of ``__consumer_offsets``, no larger
+than its ``message.max.bytes``. A larger SyncGroup fails for every member. So the part that does not fit waits for the
 next round, which the leader asks for at once. Source: Kafka's ``GroupMetadataValue.json``.
 """
 
@@ -17,13 +17,13 @@ from spark_connect_rt.group.assignor import AssignorMemory
 from spark_connect_rt.group.compact.form import WHOLE_LIST
 from spark_connect_rt.group.subprotocol import Assignment
 
-_UUID_BYTES = 37  # behind the client id in a member id: a hyphen and a UUID
+_UUID_BYTES = 37  # after the client id in a member id: a hyphen and a UUID
 _HOST_BYTES = 16  # "/255.255.255.255", as the broker writes a member's address
 _MEMBER_BYTES = 26  # lengths of five texts and two byte arrays, two times
 _HEAD_BYTES = 512  # batch, key, protocol, leader, times
 _BARE_BYTES = 4  # of an assignment of nothing, without the leader's URL
 _SMALL_BYTES = 48  # of metadata and assignment, without lists
-_TASK_BYTES = 4  # about what one task takes in a list
+_TASK_BYTES = 4  # about the bytes of one task in a list
 
 _IPV4 = re.compile(r"https?://((?:\d{1,3}\.){3}\d{1,3})[:/]")
 
@@ -33,12 +33,12 @@ Encode = Callable[[str, Assignment, bool], bytes]
 
 @dataclass(frozen=True, slots=True)
 class GroupRecordBudget:
-    """How large the record may be, and what it holds before any assignment."""
+    """The maximum size of the record, and its content before any assignment."""
 
     limit_bytes: int
     taken_bytes: int
     members: int
-    ids_bytes: int  # of what the broker itself keeps of members
+    ids_bytes: int  # of the fields that the broker itself keeps of members
 
     @property
     def left_bytes(self) -> int:
@@ -47,13 +47,16 @@ class GroupRecordBudget:
 
     @property
     def list_exponent(self) -> int:
-        """Return to which power of 2 bytes each member may list what it holds, so that half of the room stays free."""
+        """Return the power of 2 that limits, in bytes, each member's list, so that half of the room stays free."""
         free = self.limit_bytes - _HEAD_BYTES - self.ids_bytes - self.members * _SMALL_BYTES
         each = free // 2 // max(1, self.members)
         return max(3, min(WHOLE_LIST, each.bit_length() - 1))
 
     def asked(self, lists: Mapping[str, int]) -> list[str]:
-        """Return who may list all it holds in one round; ``lists``: member -> length of its list. At least one may."""
+        """Return the members that may list all their work in one round; ``lists``: member -> length.
+
+        At least one may.
+        """
         left = self.left_bytes - self.members * _BARE_BYTES
         chosen: list[str] = []
         for member, length in sorted(lists.items(), key=lambda entry: entry[1]):
@@ -64,12 +67,12 @@ class GroupRecordBudget:
         return chosen
 
     def is_narrow(self, tasks: int) -> bool:
-        """Return whether a list of all tasks, in no order, would not surely fit beside itself."""
+        """Return whether two lists of all tasks, in any order, might not fit into the record."""
         return tasks * _TASK_BYTES * 2 > self.limit_bytes - _HEAD_BYTES - self.ids_bytes
 
 
 def room_for(members: Mapping[str, bytes], urls: Mapping[str, str], limit_bytes: int) -> GroupRecordBudget:
-    """Return the room of a record; member id -> its metadata, and the URL that it says."""
+    """Return the room of a record; member id -> its metadata, and the URL in it."""
     ids = sum(_MEMBER_BYTES + 2 * len(member) - _UUID_BYTES + _host_bytes(urls.get(member, "")) for member in members)
     return GroupRecordBudget(limit_bytes, _HEAD_BYTES + ids + sum(map(len, members.values())), len(members), ids)
 
@@ -82,7 +85,7 @@ def _host_bytes(url: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FittedAssignment:
-    """What goes out in this round, and how much waits for the next."""
+    """The part of an assignment that this round sends, and how much waits for the next."""
 
     blobs: Mapping[str, bytes]
     result: AssignmentResult
@@ -111,7 +114,7 @@ class _Fitting:
     sent: dict[str, Assignment] = field(default_factory=dict)
 
     def put(self, member: str, assignment: Assignment) -> bool:
-        """Send this instead of what is sent to the member so far, if it fits."""
+        """Send this assignment instead of the member's present one, if it fits."""
         blob = self.encode(member, assignment, True)
         more = len(blob) - len(self.blobs.get(member, b""))
         if more > self.left_bytes and member in self.blobs:
@@ -127,13 +130,13 @@ def fit(
     room: GroupRecordBudget,
     encode: Encode,
 ) -> FittedAssignment:
-    """Return the assignments that fit, revocations before what is given; the rest waits.
+    """Return the assignments that fit, revocations before new work; the rest waits.
 
-    The revocation of what runs twice never waits.
+    The revocation of work that runs twice never waits.
 
     Args:
-        result: what the assignor decided.
-        memory: what it remembers of it.
+        result: the assignor's decision.
+        memory: the assignor's memory of it.
         room: of the record; its assignments are not taken yet.
         encode: a member's assignment to bytes.
     """
@@ -174,7 +177,7 @@ def _part_given(so_far: Assignment, wanted: Assignment, count: int) -> Assignmen
 
 
 def _part_revoked(so_far: Assignment, wanted: Assignment, count: int) -> Assignment:
-    if so_far.revokes:  # what must stop is in it already
+    if so_far.revokes:  # it already contains the work that must stop
         return so_far
     return replace(
         so_far, revoked_connectors=wanted.revoked_connectors[:count], revoked_tasks=wanted.revoked_tasks[:count]
@@ -200,7 +203,8 @@ def _fitted(fitting: _Fitting, memory: AssignorMemory) -> FittedAssignment:
         previous_revocation=memory.previous_revocation - not_revoked,
     )
     if not not_revoked.is_empty:
-        # What waits for room is no second revocation for balance in a row: no pause may follow from it.
+        # A revocation that waits for room does not count as a further revocation for balance: no pause may follow from
+        # it.
         memory = replace(memory, revoked_in_previous=False, successive_revoking=0)
     waiting = sum(len(part.connectors) + len(part.tasks) for part in (not_given, not_revoked))
     progress = any(each.revokes or each.connectors or each.tasks for each in sent.values())

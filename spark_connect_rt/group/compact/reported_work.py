@@ -1,8 +1,8 @@
-"""What members say they hold, as lists or as digests of lists that the leader knows. Pure.
+"""The work that members report, as lists or as digests of lists that the leader knows. Pure.
 
-Owns both ends of ``group.compact.form``'s metadata: when a member may send a digest, and how the leader finds the
-list behind it. A digest that the leader does not know is asked for; nothing is assigned before every member's is known,
-since what is not known may run (I1).
+Owns both ends of ``group.compact.form``'s metadata: when a member may send a digest, and how the leader finds the list
+of a digest. The leader asks for the list of an unknown digest. It assigns nothing until it knows every member's work,
+because unknown work may be running (I1).
 """
 
 from __future__ import annotations
@@ -27,27 +27,30 @@ from spark_connect_rt.group.compact.form import (
 from spark_connect_rt.group.subprotocol import Assignment, ConnectProtocol, WorkerMetadata
 
 Item = TypeVar("Item")
-_GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, lie evenly
+_GOLDEN = 0x9E3779B1  # 2^32 divided by the golden ratio: multiples of it, cut to 32 bits, are evenly spread
 
-_ITEM_BYTES = 32  # at most, of one connector or task beside its name
-_ALIKE_FROM, _ALIKE_MARGIN = 1_000, 4  # items of a list that says how long another one may be; times as long
+_ITEM_BYTES = 32  # at most, of one connector or task without its name
+_ALIKE_FROM, _ALIKE_MARGIN = 1_000, 4  # items of a list from which another one's length may be estimated; times as long
 
 Known = Mapping[bytes, ConnectorsAndTasks]
-"""Digest -> what it stands for, as a leader remembers it between rounds. May be forgotten at any time."""
+"""Digest -> the list that it replaces, as a leader remembers it between rounds. May be forgotten at any time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRules:
-    """What a member remembers of the last assignment in the compact form; as made here: nothing, so it sends lists."""
+    """A member's memory of the last assignment in the compact form.
 
-    agreed: ConnectorsAndTasks | None = None  # what the leader knows this member to hold
+    A new one is empty, so that the member sends lists.
+    """
+
+    agreed: ConnectorsAndTasks | None = None  # the work that this member holds as far as the leader knows
     whole_list: bool = False
     limit_exponent: int = WHOLE_LIST
     leader_id: str = ""
     leader_url: str = ""
 
     def after(self, received: CompactAssignment | None, held: ConnectorsAndTasks | None) -> ClaimRules:
-        """Return the rules once an assignment was carried out and ``held`` is what this worker holds.
+        """Return the rules after an assignment was carried out; ``held`` is the work that this worker holds now.
 
         ``received`` None: it came in Java's form, and the next leader in the compact one knows nothing.
         """
@@ -67,7 +70,7 @@ class ClaimRules:
         return self.leader_url if leader_id == self.leader_id and self.leader_url else None
 
     def claim(self, metadata: WorkerMetadata, packed: bytes | None) -> ReportedWork:
-        """Return what the next JoinGroup says; ``packed`` is ``held_bytes`` of the metadata."""
+        """Return the report for the next JoinGroup; ``packed`` is ``held_bytes`` of the metadata."""
         hint = leader_hint(self.leader_id) if self.leader_url else None
         held = held_by(metadata)
         if packed is None or self.whole_list or len(packed) <= 1 << self.limit_exponent:
@@ -90,17 +93,18 @@ def compact_offers(protocol: ConnectProtocol, metadata: WorkerMetadata, rules: C
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What all members said, read."""
+    """The decoded reports of all members."""
 
-    members: Mapping[str, WorkerMetadata]  # with what they hold, where it is known
+    members: Mapping[str, WorkerMetadata]  # with the work they hold, where it is known
     said: Mapping[str, ReportedWork] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()  # whose digests stand for lists that this leader does not know
+    unknown: tuple[str, ...] = ()  # members whose digests this leader does not know
     unreadable: Mapping[str, str] = field(default_factory=dict)  # member -> why
-    list_bytes: Mapping[str, int] = field(default_factory=dict)  # of members that sent lists: at most so long are these
+    # of members that sent lists: an upper limit of their length
+    list_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
-    """Read the members' metadata; digests become the lists behind them."""
+    """Decode the members' metadata; digests become the lists that they replace."""
     members: dict[str, WorkerMetadata] = {}
     said: dict[str, ReportedWork] = {}
     unknown: list[str] = []
@@ -126,10 +130,10 @@ def read_claims(blobs: Mapping[str, bytes], known: Known) -> Claims:
 
 
 def sampled(members: Mapping[str, WorkerMetadata]) -> dict[str, WorkerMetadata]:
-    """Return what members hold in an order whose every beginning is an even sample of it.
+    """Return the members with their held work reordered so that every beginning of it is an even sample.
 
-    The compact form names a connector's tasks one after the other, and the assignors revoke first what is held first: a
-    worker that is added would get whole connectors, and the others keep whole ones.
+    The compact form names a connector's tasks one after the other, and assignors revoke from the beginning of the list.
+    Without this order a new worker would get whole connectors, and the others would keep whole ones.
     """
     found = {}
     for member, metadata in members.items():
@@ -147,10 +151,10 @@ def _sampled(items: tuple[Item, ...]) -> tuple[Item, ...]:
 def known_after(
     claims: Claims, owners: Mapping[str, ConnectorsAndTasks], limit_bytes: int = 0
 ) -> dict[bytes, ConnectorsAndTasks]:
-    """Return what a leader remembers: what every member holds now, and will hold once it got its assignment.
+    """Return the lists that a leader remembers, by digest: the work of every member now and after its assignment.
 
-    Lists that are far from ``limit_bytes`` are left out: members send those themselves. (A digest that is not known all
-    the same is asked for.)
+    Lists much shorter than ``limit_bytes`` are left out, because members send those themselves. If the digest of such a
+    list arrives nevertheless, the leader asks for the list.
     """
     known: dict[bytes, ConnectorsAndTasks] = {}
     for member, metadata in claims.members.items():

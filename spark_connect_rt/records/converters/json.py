@@ -68,7 +68,7 @@ def schema_tree(schema: Schema, settings: JsonSettings) -> dict[str, Any]:
 
 
 def schema_from_tree(tree: Any, settings: JsonSettings) -> Schema | None:
-    """Return the schema of a JSON tree, None for null. Raises DataError naming what is missing."""
+    """Return the schema of a JSON tree, None for null. Raises DataError naming the missing part."""
     if tree is None:
         return None
     named = tree.get("type") if isinstance(tree, dict) else None
@@ -193,7 +193,7 @@ class JsonConverter(HeaderAndValueConverter):
         self.configure({}, is_key=False)
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this converter's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
@@ -253,7 +253,7 @@ class JsonConverter(HeaderAndValueConverter):
             try:
                 return self._last_read[1], load_json(data[len(self._last_read[0]) : -1])
             except DataError:
-                pass  # something follows the payload: look at the whole
+                pass  # the payload continues: parse all of it
         tree = load_json(data)
         if not isinstance(tree, dict) or tree.keys() != _ENVELOPE:
             raise DataError(
@@ -315,7 +315,7 @@ class JsonConverter(HeaderAndValueConverter):
             return None
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
-        """Return the JSON text of a column of primitives or structs of them."""
+        """Return a column of primitives, or structs of primitives, as JSON text. None: it has to go by rows."""
         text = column_json(schema, values, self._settings.numeric_decimals)
         if text is None or (schema is not None and text.null_count):
             return None

@@ -30,7 +30,7 @@ _UNREADABLE = "Converting byte[] to Kafka Connect data failed due to serializati
 
 
 def dump_json(tree: Any, other: Callable[[Any], Any] | None = None) -> bytes:
-    """Return compact JSON of a tree; ``other`` turns what JSON has no form for into a tree. Raises DataError."""
+    """Return compact JSON of a tree; ``other`` converts values without a JSON form to a tree. Raises DataError."""
     try:
         text = orjson.dumps(tree, default=other, option=_OPTIONS)
         if _MAYBE_INEXACT.search(text):
@@ -72,7 +72,7 @@ def java_float_tree(number: float) -> Any:
 
 
 def plain_float_tree(number: float) -> Any:
-    """Return what ``java_float_tree`` does; most numbers as they are, for orjson spells them so."""
+    """Return the result of ``java_float_tree``. Most numbers stay floats, because orjson writes them like Java."""
     number = float(number)
     return number if 1e-3 <= number < 1e7 or -1e7 < number <= -1e-3 else java_float_tree(number)
 

@@ -1,7 +1,7 @@
-"""A whole Arrow column as JSON text, byte for byte what JsonConverter writes row by row.
+"""A whole Arrow column as JSON text, byte for byte as JsonConverter writes it row by row.
 
-Strings are put together by Arrow's kernels; no Python object is made per row. A column with something that has
-no exact form here answers None and goes the row way.
+Arrow's kernels assemble the texts; no Python object is made per row. A column with a value that has no exact form here
+returns None and goes by rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.base.json_text import java_string
 from spark_connect_rt.errors import DataError
 
-# Arrow columns of logical types and bytes as JSON text, byte for byte what JsonConverter writes row by row.
+# Arrow columns of logical types and bytes as JSON text, byte for byte as JsonConverter writes it row by row.
 #
-# What the row form refuses, or writes in another way than plain digits, answers None and goes the row way.
+# Values that the row form rejects, or writes in another way than plain digits, return None and go by rows.
 
 
-_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: what Python's dates hold
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
 _DAY_MS = 86_400_000
 _PLAIN_SCALE = 6  # with more digits after the point a small number has an exponent in Java's text
 
@@ -84,12 +84,12 @@ def bytes_text(values: pa.Array) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-# What columns of JSON text are put together of: texts, columns of texts, and columns that take few different ones.
+# The pieces of columns of JSON text: texts, columns of texts, and columns with few different ones.
 #
-# Arrow's join costs by the piece, and its texts of numbers by the number. So a column of few different texts stays
-# numbers into a table as long as it can: what stands beside it is written into the table once, and neighbours become
-# one table. Whole numbers are two such columns, their thousands and the rest; a double of three places at most has a
-# third for what is behind its point. Pure.
+# Pure. The cost of Arrow's join depends on the number of pieces, and formatting a number on the number of values. So a
+# column with few different texts stays a column of numbers into a table as long as possible. Text next to it is added
+# to the entries of the table, and neighbouring tables become one. Whole numbers are two such columns, their thousands
+# and the rest. A double of three places at most has a third for its decimal places.
 
 
 LEAST_ROWS = 1_000  # fewer are not worth the tables
@@ -114,7 +114,7 @@ class Coded:
 
 
 Piece: TypeAlias = str | Coded | pa.Array
-"""What is the same in every row, or of some column."""
+"""A text that is equal in every row, or a column of texts."""
 
 _THREE_DIGITS: _Texts = tuple(f"{number:03}" for number in range(1_000))
 _SMALL: _Texts = tuple(map(str, range(1_000)))
@@ -123,7 +123,7 @@ _BOOLEANS: _Texts = ("false", "true")
 
 
 def joined_texts(pieces: Sequence[Piece]) -> pa.Array:
-    """Return what the pieces say of each row, one behind the other; at least one of them is of a column."""
+    """Return the texts of the pieces joined for each row; at least one piece is a column."""
     made = list[Piece]()
     for piece in pieces:
         joined = _as_one(made[-1], piece) if made else None
@@ -203,11 +203,11 @@ def double_pieces(values: pa.Array) -> Sequence[Piece] | None:
 
 
 def _in_thousandths(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
-    """Return doubles times 1,000; None: not all are what their decimals of three places are read as.
+    """Return doubles times 1,000. None: some are not equal to their decimals of three places.
 
     Two decimals of at most 15 digits are never the same double, so those are the shortest, which Java writes.
     """
-    if np.signbit(numbers).any() or not (numbers < _MOST_PLAIN).all():  # of -0.0, too, and of what is no number
+    if np.signbit(numbers).any() or not (numbers < _MOST_PLAIN).all():  # of -0.0, infinity and NaN, too
         return None
     rounded = np.rint(numbers * 1_000.0)
     return rounded.astype(np.int64) if (rounded / 1_000.0 == numbers).all() else None
@@ -256,11 +256,11 @@ def column_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool 
 
 
 def _agrees(schema: Schema, values: pa.Array) -> bool:
-    """Whether the column is just what the schema says, without a null that needs a default or is forbidden."""
+    """Whether the column fits its schema exactly, without a null that needs a default or is forbidden."""
     if values.null_count and (not schema.optional or schema.default is not None):
         return False
     if schema.name in PYTHON_TYPES:
-        return True  # logical_text looks at the Arrow type
+        return True  # logical_text checks the Arrow type
     if schema.name is not None and schema.type is not Type.STRUCT:
         return False
     if schema.type is not Type.STRUCT:
@@ -291,7 +291,7 @@ def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool
 
 
 def _pieces(schema: Schema | None, values: pa.Array, numeric_decimals: bool) -> Sequence[Piece] | None:
-    """Return what a column's JSON is put together of, "null" where it is null: a join less than ``column_json``."""
+    """Return the pieces of a column's JSON, "null" where it is null: one join less than ``column_json``."""
     is_plain = schema is None or (schema.name is None and ARROW_TYPES.get(schema.type) == values.type)
     if is_plain and not values.null_count:
         if pa.types.is_string(values.type):
@@ -324,7 +324,7 @@ def _escaped(values: pa.Array) -> pa.Array:
 
 
 def _may_need_escape(values: pa.Array) -> bool:
-    """Whether any byte of a column's texts has another form in JSON; looked at as one text."""
+    """Whether any byte of a column's texts is escaped in JSON; all texts are checked as one."""
     _, offsets, data = values.buffers()
     if data is None or not len(values):
         return False
@@ -343,7 +343,7 @@ def float_text(values: pa.Array) -> pa.Array | None:
 
 
 def _float_pieces(values: pa.Array) -> Sequence[pa.Array] | None:
-    """Return the digits, and what Java writes behind those of whole numbers."""
+    """Return the digits, and the text that Java writes after those of whole numbers."""
     size = pc.abs(values)
     plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
     if not pc.all(pc.fill_null(plain, True)).as_py():

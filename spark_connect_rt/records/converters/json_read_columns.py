@@ -1,9 +1,9 @@
 """Texts of flat JSON objects of one shape as a column of structs, without a Python object for each; no schema.
 
-Owns the shape seen last: names in their order, and of what kind their values are. A column is exactly what
-``json_value_columns`` makes of the parsed texts. To be sure of that, each text has to match a pattern of the shape
-before Arrow parses it: one object, these names in this order, nothing nested, none missing and none twice, which
-Arrow alone does not say. Anything else answers None and is parsed one by one.
+Owns the shape seen last: names in their order, and the kinds of their values. A column is exactly the result of
+``json_value_columns`` for the parsed texts. To ensure that, each text has to match a pattern of the shape before Arrow
+parses it. The pattern accepts one object with these names in this order, nothing nested, none missing and none twice.
+Arrow alone does not check that. Anything else returns None and is parsed one by one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.records.converters.json_columns import ARROW_TYPES
 from spark_connect_rt.records.converters.json_values import JsonSettings, checked_column
 
-# Flat JSON objects cut at their quotes: columns of texts of one shape, a third of the CPU of a parser.
+# Flat JSON objects split at their quotes: columns of texts of one shape, a third of the CPU of a parser.
 #
-# Pure. Only for texts without an escape and without a space but those that ``gap`` says: then a quote is the edge of a
-# name or of a string, and as each text has as many as the next, where every value begins and ends is a table of
-# numbers. That a text is so is what its ``pattern`` says; nothing here would notice if it were not.
+# Pure. Only for texts without an escape, and without a space except those of ``gap``. In these texts a quote is always
+# the edge of a name or of a string. As all texts have the same number of quotes, a table of numbers holds the begin and
+# end of each value. The ``pattern`` ensures these conditions; nothing here would notice a violation.
 
 
 _QUOTE = 0x22
@@ -41,13 +41,13 @@ _CUT_PATTERNS: Mapping[pa.DataType, str] = {
     pa.string(): r'"[^"\\\x00-\x1f]*"',
     pa.bool_(): "(?:true|false|null)",
 }
-_GAPS = ("", " ")  # behind colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
+_GAPS = ("", " ")  # after colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
 Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How texts of one shape are cut."""
+    """The positions at which texts of one shape are cut."""
 
     schema: pa.Schema
     gap: str
@@ -55,7 +55,7 @@ class Cut:
 
     @staticmethod
     def of(schema: pa.Schema, text: bytes) -> Cut | None:
-        """Return how texts with these members are cut; None: the text is not so.
+        """Return the positions at which texts with these members are cut; None: the text has another form.
 
         Args:
             schema: of int64, float64, string and bool; names without a quote or an escape.
@@ -77,7 +77,7 @@ class Cut:
         quotes = np.flatnonzero(read == _QUOTE).astype(np.int32).reshape(len(texts), -1) + ends[0]
         bounds = self._bounds(quotes, ends[1:])
         count, edges = len(texts), bounds.shape[1]
-        # Every second one is what lies between two values.
+        # Every second one is the text between two values.
         pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), content)
         return [
             _typed(pieces.take(pa.array(np.arange(2 * number, count * edges, edges))), member.type)
@@ -118,7 +118,7 @@ FEWEST = 200  # texts: below, the pattern and the reader cost more than they sav
 MOST_BYTES = 1 << 30
 _LONGEST_WAIT = 64
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .@$/:-]+", re.ASCII)
-# No control characters, and no escaped surrogates: those need a look at the one behind them.
+# No control characters, and no escaped surrogates: those depend on the next character.
 _ESCAPE = r'\\(?:["\\/bfnrt]|u[0-9a-cA-CefEF][0-9a-fA-F]{3}|u[dD][0-7][0-9a-fA-F]{2})'
 _INTEGER, _NUMBER = r"-?\d+", r"-?\d[\d.eE+-]*"
 _STRING = r'"(?:[^"\\\x00-\x1f]|' + _ESCAPE + r')*"'
@@ -129,7 +129,7 @@ _PATTERNS: Sequence[tuple[pa.DataType, str]] = (
     (pa.bool_(), "true|false"),
 )
 _UNFIT = (pa.ArrowException, orjson.JSONDecodeError, OverflowError)
-_SURE = 2**53 - 1  # up to here each whole number is a double of its own
+_SURE = 2**53 - 1  # up to here each whole number has a separate double
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 
@@ -178,12 +178,12 @@ class FlatObjects:
         return column
 
     def learn(self, column: pa.Array) -> None:
-        """Take note of what texts that were parsed one by one had become."""
+        """Note the result of texts that were parsed one by one."""
         self._shape = _Shape.of(column) if len(column) >= FEWEST else self._shape
 
 
 def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
-    texts = data.cast(pa.string())  # raises: it is no UTF-8
+    texts = data.cast(pa.string())  # raises: it is not valid UTF-8
     found = _cut(shape, texts) or _parsed(shape, texts)
     if found is None:
         return None
@@ -251,8 +251,8 @@ def _numbers(values: Floats, places: Places, integers: npt.NDArray[np.int64]) ->
 
 # JSON trees as Arrow columns: flat objects of one kind, or plain values.
 #
-# The elements of a column are exactly what ``json_values`` gives for each tree. What is nested, missing here and
-# there, or unusual in another way answers None and goes by records.
+# The elements of a column are exactly the values of ``json_values`` for each tree. Nested values, fields that only some
+# trees have, and other unusual trees return None and go by records.
 
 
 _LOGICAL_TYPES = {
@@ -266,10 +266,10 @@ _UNFIT_VALUE = (pa.ArrowException, KeyError, TypeError, ValueError, OverflowErro
 
 
 def value_column(schema: Schema | None, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
-    """Return JSON trees as one column, None where they have none that is exact.
+    """Return JSON trees as one column, None if there is no exact one.
 
-    Without a schema, numbers of which some are whole and some are not are a sparse union of int64 and float64: in
-    Connect, too, each of them has a type of its own.
+    Without a schema, a column of whole and other numbers is a sparse union of int64 and float64. In Connect, too, each
+    of these numbers has its own type.
     """
     try:
         if schema is None:
@@ -283,7 +283,7 @@ def _structs(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa
     names = [field.name for field in schema.fields]
     columns = []
     for member in schema.fields:
-        # Raises what is no object, or lacks the field: Connect has defaults for that.
+        # Raises if a tree is not an object or lacks the field: Connect has defaults for that.
         column = _plain(member.schema, list(map(itemgetter(member.name), trees)), settings)
         if column is None:
             return None

@@ -66,7 +66,7 @@ _INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 @dataclass(frozen=True, slots=True)
 class JsonSettings:
-    """What changes the form of values."""
+    """The options that change the form of values."""
 
     numeric_decimals: bool = False
     replace_null_with_default: bool = True
@@ -157,7 +157,7 @@ def _write_map(schema: Schema, value: Any, settings: JsonSettings) -> Any:
 
 
 def _is_object(keys: Schema | None, settings: JsonSettings) -> bool:
-    """Tell whether a map is an object; in JSON Schema not if a key may be null (``JsonSchemaData``, objectMode)."""
+    """Return whether a map is an object; in JSON Schema not if a key may be null (``JsonSchemaData``, objectMode)."""
     return keys is not None and keys.type is Type.STRING and not (settings.map_entries and keys.optional)
 
 
@@ -198,7 +198,7 @@ _WRITERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {
 def from_tree(schema: Schema | None, tree: Any, settings: JsonSettings) -> Any:
     """Return the Connect value of a JSON tree. Raises DataError: it does not fit the schema."""
     if schema is None:
-        return tree  # int, float, str, bool, dict, list are what Java reads as well
+        return tree  # Java reads int, float, str, bool, dict and list as well
     if tree is None:
         if schema.default is not None and settings.replace_null_with_default:
             return schema.default
@@ -281,7 +281,7 @@ def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
     if not isinstance(tree, dict):
         raise _mismatch(schema, tree)
     read = tree.get
-    # from_tree gives only what fits
+    # from_tree returns only values that fit
     return Struct.of_checked(schema, [from_tree(field.schema, read(field.name), settings) for field in schema.fields])
 
 
@@ -296,9 +296,9 @@ _READERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {
 }
 
 
-# Structs of one schema as JSON and back: what differs between schemas is found once, not for each struct.
+# Structs of one schema as JSON and back. The work that depends only on the schema is done once, not for each struct.
 #
-# Gives what ``json_values`` gives; anything unusual answers None and goes that way.
+# The results equal those of ``json_values``; anything unusual returns None and goes that way.
 
 
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -349,7 +349,7 @@ def structs_of(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> 
         return None
     try:
         rows = list(map(list, map(itemgetter(*(field.name for field in schema.fields)), trees)))
-    except (KeyError, TypeError):  # a field is missing, or that is no object
+    except (KeyError, TypeError):  # a field is missing, or the value is not an object
         return None
     for member, values in zip(schema.fields, zip(*rows, strict=True), strict=True):
         column = checked_column(member.schema, values, settings)

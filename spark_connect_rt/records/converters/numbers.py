@@ -1,6 +1,6 @@
 """Numbers and truth values as big-endian bytes (Java ``ShortConverter`` ... ``DoubleConverter``, ``BooleanConverter``).
 
-Null is null on both sides. The messages are Java's, with the reason behind them.
+Null is null on both sides. The messages are Java's, followed by the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_connect_rt.records.converters.primitive_converters import HeaderAndVa
 
 
 class NumberConverter(HeaderAndValueConverter):
-    """One type of number; the subclasses say which."""
+    """The base class of number converters; a subclass names the type, its size and its schema."""
 
     name: str
     serializer: str
@@ -74,35 +74,35 @@ class NumberConverter(HeaderAndValueConverter):
 
 
 class ShortConverter(NumberConverter):
-    """INT16, 2 bytes."""
+    """Converts INT16 numbers: 2 bytes, big-endian."""
 
     name, serializer, format = "short", "ShortDeserializer", ">h"
     arrow_type, schema = pa.int16(), schemas.OPTIONAL_INT16
 
 
 class IntegerConverter(NumberConverter):
-    """INT32, 4 bytes."""
+    """Converts INT32 numbers: 4 bytes, big-endian."""
 
     name, serializer, format = "integer", "IntegerDeserializer", ">i"
     arrow_type, schema = pa.int32(), schemas.OPTIONAL_INT32
 
 
 class LongConverter(NumberConverter):
-    """INT64, 8 bytes."""
+    """Converts INT64 numbers: 8 bytes, big-endian."""
 
     name, serializer, format = "long", "LongDeserializer", ">q"
     arrow_type, schema = pa.int64(), schemas.OPTIONAL_INT64
 
 
 class FloatConverter(NumberConverter):
-    """FLOAT32, 4 bytes."""
+    """Converts FLOAT32 numbers: 4 bytes, big-endian."""
 
     name, serializer, format = "float", "FloatDeserializer", ">f"
     arrow_type, schema = pa.float32(), schemas.OPTIONAL_FLOAT32
 
 
 class DoubleConverter(NumberConverter):
-    """FLOAT64, 8 bytes."""
+    """Converts FLOAT64 numbers: 8 bytes, big-endian."""
 
     name, serializer, format = "double", "DoubleDeserializer", ">d"
     arrow_type, schema = pa.float64(), schemas.OPTIONAL_FLOAT64

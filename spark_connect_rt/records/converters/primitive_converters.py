@@ -1,4 +1,7 @@
-"""Bytes, untouched (Java ``org.apache.kafka.connect.converters.ByteArrayConverter``)."""
+"""Converters of bytes and text, and the header converter that infers types.
+
+Java: ``ByteArrayConverter``, ``StringConverter``, ``SimpleHeaderConverter``.
+"""
 
 from __future__ import annotations
 
@@ -35,34 +38,34 @@ class SimpleHeaderConverter(HeaderConverter):
             return NULL
         try:
             return parse_string(data.decode("utf-8", "replace"))
-        except RecursionError:  # a thousand brackets: Java, too, then hands on the bytes
+        except RecursionError:  # a thousand brackets: Java, too, then passes the bytes on
             return SchemaAndValue(BYTES, data)
 
 
-# Converters whose header values have the bytes that record values have: all bundled ones but the simple one.
+# Converters whose header values have the same bytes as record values: all bundled ones but the simple one.
 
 
 class HeaderAndValueConverter(Converter, HeaderConverter):
     """Converts headers as it converts keys and values."""
 
     def config_def(self) -> ConfigDef:
-        """Declare what every converter has."""
+        """Return the declaration of the setting that every converter has."""
         return ConfigDef([CONVERTER_TYPE])
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the settings: none, unless a subclass has some."""
 
     def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return what ``from_connect_data`` returns. Raises DataError."""
+        """Return the result of ``from_connect_data``. Raises DataError."""
         return self.from_connect_data(topic, schema, value)
 
     def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return what ``to_connect_data`` returns. Raises DataError."""
+        """Return the result of ``to_connect_data``. Raises DataError."""
         return self.to_connect_data(topic, data)
 
 
 class ByteArrayConverter(HeaderAndValueConverter):
-    """Passes bytes through and refuses everything else; null is null."""
+    """Passes bytes through and rejects everything else; null is null."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes. Raises DataError: schema or value is something else."""
@@ -100,7 +103,7 @@ class StringConverter(HeaderAndValueConverter):
     _encoding = "utf-8"
 
     def config_def(self) -> ConfigDef:
-        """Declare the one setting."""
+        """Return the declaration of the character set's setting."""
         doc = "Character set of the bytes, by its Java or Python name."
         encoding = ConfigKey(
             _ENCODING, StringType.STRING, "UTF-8", Importance.HIGH, doc, width="MEDIUM", display_name="Encoding"
@@ -116,7 +119,7 @@ class StringConverter(HeaderAndValueConverter):
             raise BadConfigError({_ENCODING: [f"unknown character set {name}"]}) from None
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the encoded text."""
+        """Return the text as bytes in the configured character set. Raises DataError: it has no such character."""
         if value is None:
             return None
         try:
@@ -125,13 +128,13 @@ class StringConverter(HeaderAndValueConverter):
             raise DataError(f"text of topic {topic} cannot be written as {self._encoding}: {error}") from error
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """Return the decoded text; what cannot be decoded becomes U+FFFD, as in Java."""
+        """Return the decoded text. Bytes that cannot be decoded become U+FFFD, as in Java."""
         return SchemaAndValue(OPTIONAL_STRING, None if data is None else data.decode(self._encoding, "replace"))
 
     def values_to_connect_data(
         self, topic: str, data: Sequence[bytes | None]
     ) -> tuple[Schema | None, Sequence[Any]] | None:
-        """Return the decoded texts."""
+        """Return the schema of all texts and the decoded texts."""
         encoding = self._encoding
         return OPTIONAL_STRING, [None if value is None else value.decode(encoding, "replace") for value in data]
 

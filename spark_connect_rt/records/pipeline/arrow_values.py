@@ -26,7 +26,7 @@ _PLAIN: dict[pa.DataType, tuple[pa.DataType, Type]] = {
     pa.int16(): (pa.int16(), Type.INT16),
     pa.int32(): (pa.int32(), Type.INT32),
     pa.int64(): (pa.int64(), Type.INT64),
-    # Connect has no unsigned numbers: the next larger type; of the largest, what fits.
+    # Connect has no unsigned numbers: the next larger type. The largest one is converted if the value fits.
     pa.uint8(): (pa.int16(), Type.INT16),
     pa.uint16(): (pa.int32(), Type.INT32),
     pa.uint32(): (pa.int64(), Type.INT64),
@@ -42,7 +42,7 @@ _PLAIN: dict[pa.DataType, tuple[pa.DataType, Type]] = {
 
 
 def connect_column(kind: pa.DataType) -> tuple[pa.DataType, Schema]:
-    """Return what a column of ``kind`` is to be cast to, and the (optional) Connect schema of its values.
+    """Return the type to cast a column of ``kind`` to, and the (optional) Connect schema of its values.
 
     Raises DataError: values of that type have no Connect form.
     """
@@ -109,7 +109,7 @@ class RowColumns:
         columns = []
         for field, column in zip(self._cast, batch.columns, strict=True):
             try:
-                # Connect's times are of ms: what is finer is cut off.
+                # Connect's times have a precision of ms: smaller parts are dropped.
                 columns.append(column if column.type == field.type else column.cast(field.type, safe=_exact(field)))
             except pa.ArrowInvalid as error:
                 raise DataError(f"column {field.name}: {error}") from None
@@ -122,7 +122,7 @@ def _exact(field: pa.Field) -> bool:
 
 # Connect values as typed Arrow columns: the column of a schema, or of values that have none.
 #
-# Times of day are columns of int: Spark reads none of its own from Python. Pure.
+# Times of day are columns of int, because Spark reads no Arrow times from Python. Pure.
 
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -147,7 +147,7 @@ def column_type(schema: Schema) -> pa.DataType:
 
 
 def type_of(found: SchemaAndValue) -> pa.DataType:
-    """Return the type of a column that can hold this value; of one without a schema by what it is. Raises DataError."""
+    """Return the type of a column that can hold this value; without a schema, by the value itself. Raises DataError."""
     schema, value = found
     if schema is not None:
         return column_type(schema)
@@ -231,7 +231,7 @@ def _leaf(value: Any, kind: pa.DataType) -> Any:
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a value without a schema in the form by which Arrow tells its type."""
+    """Return a value without a schema in the form from which Arrow infers its type."""
     if isinstance(value, Struct):
         return {name: _plain_value(part) for name, part in value.to_dict().items()}
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """The settings of a connector's own chain: ``transforms.<alias>.*`` and ``predicates.<alias>.*``.
 
-Which there are depends on the classes that the configuration names (Java ``ConnectorConfig.enrich``). Quick to import:
-what applies a chain is not needed to check one.
+The classes that the configuration names determine the settings (Java ``ConnectorConfig.enrich``). Quick to import:
+checking a chain does not need the code that applies it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IMPORTANCE_ORDER = list(Importance)
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What differs between transformations and predicates."""
+    """The differences between transformations and predicates."""
 
     setting: str
     group: str
@@ -107,14 +107,14 @@ def _rank(key: ConfigKey) -> tuple[str, int, bool, int, str]:
 
 
 def _make(kind: _Kind, prefix: str, config: Mapping[str, str], plugin: FindPlugin) -> tuple[Any, dict[str, list[str]]]:
-    """Return the plug-in that an alias names, None with the complaints when it cannot be had."""
+    """Return the plug-in that an alias names, None with the complaints when it cannot be loaded."""
     setting, version_setting = f"{prefix}type", f"{prefix}plugin.version"
     name, version = config.get(setting), config.get(version_setting)
     if name is None:
         return None, {}  # the missing setting is reported by its declaration
     try:
         made = plugin(versioned(name, version))() if name.strip() else None
-    except BadConfigError as error:  # that is no version
+    except BadConfigError as error:  # the version is invalid
         whys = [why for found in error.problems.values() for why in found]
         return None, {setting: whys, version_setting: whys}
     except NotFoundError as error:
@@ -137,7 +137,7 @@ def _not_found(
 
 
 def chain_problems(config: Mapping[str, str], plugin: FindPlugin) -> dict[str, list[str]]:
-    """Return what is wrong with the chain: setting -> complaints; also what Java finds only when a task starts."""
+    """Return the problems of the chain: setting -> complaints; also those that Java finds only when a task starts."""
     problems = {
         config_value.name: list(config_value.errors)
         for config_value in chain_config_def(config, plugin).validate(config)

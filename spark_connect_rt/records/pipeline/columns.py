@@ -2,7 +2,8 @@
 
 Produce form (on its way to Kafka): topic, partition, key, value, headers, timestamp.
 Consume form (on its way from Kafka): topic, partition, offset, timestamp, key, value, headers.
-``topic`` may instead stand once in the schema metadata under ``TOPIC``, ``partition`` under ``PARTITION``.
+If all rows share it, ``topic`` may instead be in the schema metadata under ``TOPIC``, ``partition`` under
+``PARTITION``.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def produce_batch(topic: str, values: pa.Array, keys: pa.Array | None = None) ->
 ProduceRow = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None]
 """(topic, partition, key, value, headers, timestamp in ms)"""
 
-_ROW_BYTES = 48  # what a row costs beside its key and value, about
+_ROW_BYTES = 48  # about the size of a row without its key and value
 
 
 def columns_batch(
@@ -95,7 +96,7 @@ class ProduceRows:
     """Rows gathered until they are taken as one batch; columns that are null in every row are left out."""
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start with an empty batch."""
         self.bytes = 0
         self._rows: list[ProduceRow] = []
 

@@ -1,7 +1,7 @@
 """Elements of Arrow columns as Connect values: the one way in which a record gets its key and value from columns. Pure.
 
-A plug-in finds in such a record what Java's contract promises: a ``Struct`` for a STRUCT schema, a dict for a MAP, a
-list for an ARRAY, all the way down, and the Python value of a logical type.
+A plug-in finds in such a record the types of Java's contract at every level. They are a ``Struct`` for a STRUCT schema,
+a dict for a MAP, a list for an ARRAY, and the Python value of a logical type.
 """
 
 from __future__ import annotations

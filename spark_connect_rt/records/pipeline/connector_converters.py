@@ -18,7 +18,7 @@ CONVERTER_SETTINGS = ("key.converter", "value.converter", "header.converter")
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConverters:
-    """The three converters, configured."""
+    """The three configured converters of a connector."""
 
     key: Converter
     value: Converter
@@ -26,11 +26,11 @@ class ConnectorConverters:
 
     @property
     def takes_many(self) -> bool:
-        """Tell whether one of them wants to know many records before it is asked for each."""
+        """Return whether one of them needs a batch of records before it converts each of them."""
         return self.key.takes_many or self.value.takes_many or self.header.takes_many
 
     def prepare_from(self, records: Iterable[SourceRecord]) -> None:
-        """Take note of records that will be written next. Raises ExternalError."""
+        """Prepare for records that will be written next. Raises ExternalError."""
         records = list(records)
         if self.header.takes_many:
             self.header.prepare_headers_from([(r.topic, h.key, h.schema, h.value) for r in records for h in r.headers])
@@ -40,7 +40,7 @@ class ConnectorConverters:
             self.value.prepare_from([(r.topic, r.value_schema, r.value) for r in records])
 
     def prepare_to(self, rows: Sequence[ConsumeRow]) -> None:
-        """Take note of what will be read next. Raises ExternalError."""
+        """Prepare for records that will be read next. Raises ExternalError."""
         if self.key.takes_many:
             self.key.prepare_to([(row[0], row[4]) for row in rows])
         if self.value.takes_many:

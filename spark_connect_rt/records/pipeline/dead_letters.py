@@ -1,8 +1,9 @@
-"""What a connector's dead letter queue is sent (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
+"""Makes the records for a connector's dead letter queue (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
 
-Sinks: the consumed bytes. Sources, which Java has no queue for: the bytes that the connector's own converters make of
-the record as the task returned it, else JSON, else text; the header ``encoding`` says which. Of a record that Kafka
-refused: the bytes that were to be written, of a large one the first.
+A sink's dead letter holds the consumed bytes. Java has no queue for sources. A source's dead letter holds the record as
+the task returned it: the bytes of the connector's own converters, else JSON, else text. The header ``encoding`` names
+the form. The dead letter of a record that Kafka refused holds the bytes that were to be written, of a large record only
+the first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from spark_connect_rt.records.pipeline.errant_records import (
     java_trace,
 )
 
-# Connect's headers of a dead letter (KIP-298; Java ``DeadLetterQueueReporter``): their prefix, and what they say.
+# Connect's headers of a dead letter (KIP-298; Java ``DeadLetterQueueReporter``): their prefix, and their meaning.
 
 
 PREFIX = "__connect.errors."
@@ -69,7 +70,7 @@ class ReportSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> ReportSettings:
-        """Return what ``errors.*`` says. Raises BadConfigError."""
+        """Return the typed settings ``errors.*``. Raises BadConfigError."""
         errors, letters = ERRORS.parse(config), DEAD_LETTERS.parse(config)
         return cls(
             tolerates_all=errors["errors.tolerance"].lower() == "all",
@@ -97,7 +98,7 @@ class DeadLetters:
     """Takes secrets out of an error's text: plug-ins quote their settings, and the queue is a topic."""
 
     def of_sink(self, errant: FailedRecord) -> ProduceRow | None:
-        """Return the record for what a sink consumed, None when there was none."""
+        """Return the dead letter for a record that a sink consumed, None when there was none."""
         if not isinstance(errant.record, tuple):
             return None
         topic, partition, offset, timestamp_ms, key, value, given = errant.record
@@ -108,7 +109,7 @@ class DeadLetters:
         return self.settings.topic, None, key, value, headers or None, timestamp_ms
 
     def of_source(self, errant: FailedRecord, converters: ConnectorConverters) -> ProduceRow | None:
-        """Return the record for what a source task returned or could not read, None when neither is known."""
+        """Return the dead letter for a source task's record or unreadable input, None when neither is known."""
         record = errant.record
         if not isinstance(record, SourceRecord):
             return None if errant.data is None else self._of_input(errant)
@@ -120,7 +121,7 @@ class DeadLetters:
     def of_written(
         self, errant: FailedRecord, record: SourceRecord, key: Written, value: Written, headers: Headers
     ) -> ProduceRow:
-        """Return the record for what a source task returned; key, value and headers are bytes already."""
+        """Return the dead letter for a source task's record; key, value and headers are bytes already."""
         headers = list(headers)
         if self.settings.with_headers:
             place = {
@@ -198,7 +199,7 @@ def _bytes_of(write: Callable[[Schema | None, Any], bytes | None], schema: Schem
     """Return the bytes of a key or value that something may be wrong with, and how they were made."""
     try:
         return write(schema, value), "converter"
-    except Exception:  # noqa: BLE001 - plug-in code; this may be the very failure that is reported
+    except Exception:  # noqa: BLE001 - plug-in code; this may be the failure that is reported
         pass
     try:
         return orjson.dumps(_tree(value), option=orjson.OPT_NON_STR_KEYS), "json"
@@ -220,7 +221,7 @@ def _json(value: Any) -> bytes:
 def _text(value: Any) -> bytes:
     try:
         return repr(value).encode("utf-8", "replace")
-    except Exception:  # noqa: BLE001 - not even that: its class still tells something
+    except Exception:  # noqa: BLE001 - repr itself failed: the class still helps
         return f"<{type(value).__name__}>".encode()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 
 MetadataRun = tuple[str, int, int, int | None, int]
-"""(topic, partition, first offset, timestamp of each in ms, records); of records that no one can read offset -1."""
+"""(topic, partition, first offset, timestamp of each in ms, records). Unreadable records have the offset -1."""
 
 UNREADABLE = ("", -1, -1, None)
 
@@ -16,8 +16,8 @@ class DeliveryRuns:
     """Takes records as they are acknowledged; keeps the order within each partition. One thread."""
 
     def __init__(self) -> None:
-        """Start with none."""
-        self._runs: dict[tuple[str, int], list[list[int]]] = {}  # -> [first offset, offset behind the last]
+        """Start without any delivered record."""
+        self._runs: dict[tuple[str, int], list[list[int]]] = {}  # -> [first offset, offset after the last]
 
     def note(self, topic: str, partition: int, offset: int, records: int = 1) -> None:
         """Add a record, or several from this offset on."""
@@ -36,7 +36,7 @@ class DeliveryRuns:
 
 
 def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun]:
-    """Return what is known of records, in their order, as runs; None: no one can read it."""
+    """Return the metadata of records, in their order, as runs. None: the record is not readable."""
     runs: list[MetadataRun] = []
     for record_metadata in metadata:
         topic, partition, offset, timestamp_ms = UNREADABLE if record_metadata is None else record_metadata
@@ -51,7 +51,7 @@ def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun
 
 
 def metadata_of(runs: Iterable[Sequence[object]]) -> Iterator[RecordMetadata | None]:
-    """Yield what ``metadata_runs`` was given."""
+    """Yield the metadata from which ``metadata_runs`` made these runs."""
     for topic, partition, first, timestamp_ms, count in runs:
         for number in range(count):  # type: ignore[call-overload]
             yield None if first == -1 else RecordMetadata(topic, partition, first + number, timestamp_ms)  # type: ignore

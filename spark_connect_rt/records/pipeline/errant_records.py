@@ -1,4 +1,4 @@
-"""Records that were given up on their way: where, in which stage, by whose code, why (Java ``ProcessingContext``)."""
+"""Errant records: their place, the stage and class that failed, and the error (Java ``ProcessingContext``)."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class StageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FailedRecord:
-    """One record that was given up: where it was, in which stage, why, whose code failed, what it was.
+    """One errant record: its place, the stage, the error, and the class that failed.
 
-    ``executing`` is a plug-in's class, or a Java name where none is to blame. ``record`` is None for input that never
-    became a record, ``data`` then maybe that input.
+    ``executing`` is a plug-in's class, or a Java name if no plug-in failed. ``record`` is None for input that never
+    became a record; ``data`` may then hold that input.
     """
 
     place: str
@@ -78,7 +78,7 @@ class FailedRecord:
 
 
 def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> FailedRecord:
-    """Return what a sink task did not take."""
+    """Return a record that a sink task rejected."""
     return FailedRecord(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
 
 
@@ -128,7 +128,7 @@ class RefusedRecord:
 
 
 def executing_name(errant: FailedRecord, name_of: NameOf) -> str:
-    """Return the name of the class whose code failed."""
+    """Return the name of the failed class."""
     return errant.executing if isinstance(errant.executing, str) else name_of(errant.executing)
 
 
@@ -150,7 +150,7 @@ def error_message(error: BaseException) -> str | None:
 
 
 def java_trace(error: BaseException) -> str:
-    """Return the trace in Java's form, newest call first, causes behind: what readers of dead letters parse."""
+    """Return the trace in Java's form, newest call first, causes after it, as readers of dead letters parse it."""
     if isinstance(error, JavaPluginError):
         return error.java_trace
     lines: list[str] = []
@@ -169,7 +169,7 @@ def java_trace(error: BaseException) -> str:
 
 
 def log_sentence(task: object, errant: FailedRecord, name_of: NameOf, *, with_record: bool) -> str:
-    """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
+    """Return the text for ``errors.log.enable``, in Java's words; ``with_record``: errors.log.include.messages."""
     stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
     record = _record_text(errant) if with_record else ""
     return f"Error encountered in task {task}. {stage}{record}."
@@ -187,7 +187,7 @@ def _record_text(errant: FailedRecord) -> str:
 
 
 def _source_text(record: SourceRecord) -> str:
-    """Return Java's ``SourceRecord.toString``."""
+    """Return the text of a record as Java's ``SourceRecord.toString``."""
     headers = ", ".join(
         f"ConnectHeader(key={h.key}, value={_text(h.value)}, schema={h.schema})" for h in record.headers
     )
@@ -206,9 +206,9 @@ def _text(value: Any) -> str:
         return f"<{type(value).__name__} without text: {type(error).__name__}>"
 
 
-# When a record fails on its way: try again, skip and count, or fail (Java ``RetryWithToleranceOperator``).
+# When a record fails on its way: retry, skip and count, or fail (Java ``RetryWithToleranceOperator``).
 #
-# Pure: time and waiting are handed in; without them a RetriableError is not tried again.
+# Pure: time and waiting are arguments. Without them a RetriableError is not retried.
 
 
 R = TypeVar("R", ConsumeRow, SourceRecord)
@@ -255,11 +255,10 @@ class RetryTolerance(Generic[R]):
         self._errants: list[FailedRecord] = []
 
     def run(self, path: Callable[[R], T], record: R) -> T | None:
-        """Return what ``path`` makes of the record, None when it was given up.
+        """Return the result of ``path`` for the record, None when it was given up.
 
-        Raises:
-            DataError: tolerance is none; names stage and place.
-            RetryInterrupted: the task is to end. (Java gives such a record up, and its offset with it.)
+        Raises DataError: errors are not tolerated; names stage and place. Raises RetryInterrupted: the task is to end.
+        (Java gives such a record up, and its offset with it.)
         """
         attempt, began_ms = 0, None
         while True:
@@ -290,7 +289,10 @@ class RetryTolerance(Generic[R]):
         self.give_up(FailedRecord(self._describe(record), stage, error, plugin, record))
 
     def give_up(self, errant: FailedRecord) -> None:
-        """Note an errant record. Raises DataError: tolerance is none; the record is noted all the same, as in Java."""
+        """Note an errant record.
+
+        Raises DataError: errors are not tolerated. The record is noted nevertheless, as in Java.
+        """
         self._errants.append(errant)
         if not self.tolerates_all:
             error, stage = errant.error, errant.stage.value

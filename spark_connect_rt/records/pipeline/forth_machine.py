@@ -25,7 +25,7 @@ def binary_pieces(data: Numbers, at: Numbers, lengths: Numbers) -> pa.Array:
     bounds = np.empty(2 * len(at), np.int32)
     bounds[0::2] = at
     bounds[1::2] = at + np.where(nulls, 0, lengths)
-    # Every second one is what lies between two pieces.
+    # Every second one is the text between two pieces.
     pieces = pa.Array.from_buffers(
         pa.binary(), max(0, len(bounds) - 1), [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )

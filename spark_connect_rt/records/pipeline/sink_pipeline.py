@@ -1,4 +1,4 @@
-"""From what was consumed to records for a sink task: key, value, headers, transform (Java's order)."""
+"""From consumed records to records for a sink task: key, value, headers, transform (Java's order)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class SinkPipeline:
 
         Args:
             keeps_originals: records are ConsumedRecord.
-            guard: held while plug-in code runs, entered again by who holds it.
+            guard: held while plug-in code runs; its holder may enter it again.
         """
         self._chain = chain
         self._converters = converters
@@ -151,7 +151,7 @@ class SinkPipeline:
         )
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations and predicates."""
         self._chain.close()
 
     def convert(self, batch: pa.RecordBatch) -> SinkConverted:
@@ -181,8 +181,8 @@ class SinkPipeline:
     ) -> SinkConverted | None:
         """Return a batch of one partition in consume form as columns; None: it has to go by records, for any reason.
 
-        ``absent_values``: records without a value may be among others; transformations do not see such. Headers may
-        matter not, then they are left out behind the transformations, or be taken as bytes (``with_headers``).
+        ``absent_values``: records without a value may be among others; transformations do not see such. If headers do
+        not matter, they are left out after the transformations. ``with_headers``: they are passed as bytes.
         """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
         has_headers = _has(batch, "headers")
@@ -257,13 +257,13 @@ class SinkPipeline:
         return SinkConverted(kept, offsets, len(errants), errants)
 
     def take_errants(self) -> tuple[FailedRecord, ...]:
-        """Return what was given up by a ``convert`` that raised."""
+        """Return the errant records of a ``convert`` that raised."""
         return self._tolerance.take_errants()
 
     def original_of(self, record: SinkRecord) -> ConsumeRow:
-        """Return what was consumed for a record; for one that a task made, what the converters make of it.
+        """Return the consumed record of a record. For one that a task made, return the output of the converters.
 
-        Raises what the converters raise.
+        Raises the errors of the converters.
         """
         if isinstance(record, ConsumedRecord) and record.original is not None:
             return record.original
@@ -278,9 +278,9 @@ class SinkPipeline:
         return topic, record.partition, record.offset, record.timestamp_ms, key, value, headers or None
 
     def _plain(self, batch: pa.RecordBatch) -> list[SinkRecord] | None:
-        """Return the records of one partition that have no keys, headers or transformations; None: take the long way.
+        """Return the records of one partition that have no keys, headers or transformations. None: use the general way.
 
-        The most common batch, without what the others cost per record. An error as well is left to the long way.
+        The most common batch, without the costs per record of others. An error is left to the general way as well.
         """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
         has_more = self._many or any(_has(batch, name) for name in _EXTRAS)
@@ -296,7 +296,7 @@ class SinkPipeline:
         return None
 
     def _values(self, topic: str, data: Sequence[bytes | None]) -> Iterable[tuple[Schema | None, Any]]:
-        """Return schema and value of each record, all at once where the converter can. Raises what it raises."""
+        """Return schema and value of each record, all at once where the converter can. Raises its errors."""
         at_once = self._converters.value.values_to_connect_data(topic, data)
         if at_once is None:
             read = self._converters.value.to_connect_data
@@ -308,7 +308,7 @@ class SinkPipeline:
         return [_remembering(record, row) for record, row in zip(records, rows_of(batch), strict=True)]
 
     def _many_at_once(self, rows: Sequence[ConsumeRow]) -> Iterator[SinkRecord | None]:
-        """Yield what ``_path`` makes of each row; converters and transformations see all of them before."""
+        """Yield the result of ``_path`` for each row; converters and transformations see all of them before."""
         self._converters.prepare_to(rows)
         read = [self._tolerance.run(self._read, row) for row in rows]
         if self._chain.steps:
@@ -338,7 +338,7 @@ class SinkPipeline:
             headers = self._headers(topic, header_data) if header_data else ()
         except ExternalError:
             raise  # no record is to blame
-        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+        except Exception as error:  # plug-in code: an error of any class fails only this record
             raise StageError(stage, plugin) from error
         return SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
 
@@ -373,7 +373,7 @@ def place_of(row: ConsumeRow) -> str:
 
 
 def place_of_record(record: SinkRecord) -> str:
-    """Name what was made of a consumed record, as ``place_of`` does."""
+    """Name the consumed origin of a record, as ``place_of`` does."""
     return _place(record.topic, record.partition, record.offset)
 
 
@@ -397,7 +397,7 @@ def next_offsets(batch: pa.RecordBatch) -> dict[TopicPartition, int]:
 
 
 def _constant(batch: pa.RecordBatch, name: str) -> str | None:
-    """Return the topic or partition that stands once for the whole batch, None when it is a column."""
+    """Return the topic or partition that the whole batch shares, None when it is a column."""
     metadata = batch.schema.metadata or {}
     stored = metadata.get(TOPIC if name == "topic" else PARTITION)
     return None if name in batch.schema.names or stored is None else stored.decode()
@@ -437,7 +437,7 @@ def without_partitions(batch: pa.RecordBatch, leaving: AbstractSet[TopicPartitio
 
 
 def is_of_one_partition(batch: pa.RecordBatch) -> bool:
-    """Tell whether topic and partition of a batch in consume form are in its metadata."""
+    """Return whether topic and partition of a batch in consume form are in its metadata."""
     return not {"topic", "partition"} & set(batch.schema.names)
 
 

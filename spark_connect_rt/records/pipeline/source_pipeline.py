@@ -1,9 +1,9 @@
-"""From what a source task polled to batches for the producer: transform, headers, key, value (Java's order).
+"""From polled records of a source task to batches for the producer: transform, headers, key, value (Java's order).
 
-A SourceBatch goes through as columns when nothing transforms it and the converters have a column form; else row
-by row. An errant record is skipped, but its source offset is taken: everything before it in the batch is durable
-when the batch is, so nothing is lost and nothing is read twice. With a dead letter queue its record there is part of
-the same batch, so that offset is not taken before that record is durable either.
+A SourceBatch stays in columns if nothing transforms it and the converters have a column form; otherwise it goes row by
+row. An errant record is skipped, but its source offset is taken. Everything before it in the batch is durable when the
+batch is, so nothing is lost and nothing is read twice. With a dead letter queue, the dead letter is part of the same
+batch, so that offset is not taken before the dead letter is durable either.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from spark_connect_rt.records.pipeline.errant_records import (
 )
 from spark_connect_rt.records.pipeline.transformation_chain import TransformationChain
 
-# From the headers of a whole batch to those of its rows in produce form: the bytes that record by record would give.
+# From the headers of a whole batch to those of its rows in produce form, with the same bytes as record by record.
 #
-# Headers cost a call of the converter for each value that differs, not for each record, where the converter is known to
-# give the same bytes for the same value.
+# The converter is called once for each different value, not for each record, if it is known to return the same bytes
+# for the same value.
 
 
 _ENTRY_TYPE = HEADERS_TYPE.value_type
@@ -58,7 +58,7 @@ _AS_TEXT = (pa.types.is_string, pa.types.is_signed_integer, pa.types.is_boolean)
 
 
 def written_headers(batch: SourceBatch, converter: HeaderConverter) -> pa.Array:
-    """Return lists of {key, value}, one a record. Raises what the converter raises at a value."""
+    """Return lists of {key, value}, one a record. Raises the converter's error at a value."""
     own = batch.headers
     if own is not None and not isinstance(converter, ByteArrayConverter):
         own = _own(batch.topic, own, converter)
@@ -160,7 +160,7 @@ RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 _Row = tuple[SourceRecord, Mapping[str, Any] | None, DataError | None]
 """A record, the offset to take after it, and why its key or value cannot be read where that is so."""
 
-BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
+BATCH_BYTES = 2 << 20  # rows are returned when they are this large
 JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their bytes do
 
 
@@ -168,7 +168,7 @@ JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their b
 class ConvertedBatch:
     """Rows in produce form, and where their source may resume once they are durable.
 
-    Behind ``records`` rows ``batch`` may hold dead letters; ``topics`` does not name their queue.
+    After ``records`` rows ``batch`` may hold dead letters; ``topics`` does not name their queue.
     """
 
     batch: pa.RecordBatch
@@ -191,7 +191,7 @@ class _Offsets:
 
     def note(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
         if partition is not self._partition:  # most records of a task share one
-            # As the offset store tells partitions apart.
+            # The offset store compares partitions in the same form.
             self._partition, self._key = partition, canonical(partition or {})
         self._newest[self._key] = (partition, offset)
 
@@ -243,11 +243,11 @@ class SourcePipeline:
         )
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations and predicates."""
         self._chain.close()
 
     def onlookers(self) -> list[str]:
-        """Return the settings whose plug-ins look at records; none where bytes are passed on as they are."""
+        """Return the settings whose plug-ins inspect records; none if bytes are passed through unchanged."""
         converters = {f"{part}.converter": getattr(self._converters, part) for part in ("key", "value", "header")}
         looking = [name for name, converter in converters.items() if type(converter) is not ByteArrayConverter]
         return [*(["transforms"] if self._chain.parts else []), *looking]
@@ -300,14 +300,14 @@ class SourcePipeline:
         return iter(listed)
 
     def _prepare(self, records: Sequence[SourceRecord]) -> None:
-        """Show records to those that want many at once; each then goes its way."""
+        """Pass records to plug-ins that prepare many at once; each then goes through the steps alone."""
         transformed = self._chain.prepare(records) if self._chain.steps else records
         self._converters.prepare_from(transformed)
 
     def convert_rows(
         self, records: Sequence[SourceRecord]
     ) -> tuple[pa.RecordBatch, list[RowPlace], tuple[FailedRecord, ...]]:
-        """Return records in produce form, for each row where its record came from, and the records left out.
+        """Return records in produce form, for each row the origin of its record, and the records left out.
 
         Raises DataError as ``convert``.
         """
@@ -337,11 +337,11 @@ class SourcePipeline:
                 self._rows.append(row)
 
     def report_errant(self, place: str, error: Exception, data: bytes | None) -> None:
-        """Give up input that never became a record; the next ``convert`` tells. Raises DataError: not tolerated."""
+        """Skip input that never became a record. The next ``convert`` reports it. Raises DataError: not tolerated."""
         self._tolerance.give_up(FailedRecord(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
 
     def give_up(self) -> ConvertedBatch | None:
-        """Return what is still to be reported when something raised: the dead letters, without any offset."""
+        """Return the pending dead letters after an error, without any offset."""
         errants = self._tolerance.take_errants()
         self._offsets.take()
         self._rows.take()
@@ -409,7 +409,7 @@ class SourcePipeline:
             value = converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
         except ExternalError:
             raise  # no record is to blame
-        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+        except Exception as error:  # plug-in code: an error of any class fails only this record
             raise StageError(stage, plugin) from error
         return topic, transformed.partition, key, value, headers or None, transformed.timestamp_ms
 
@@ -422,7 +422,7 @@ def place_of(record: SourceRecord) -> str:
 
 
 def errant_polled(record: SourceRecord, unreadable: DataError) -> FailedRecord:
-    """Return a record of a batch whose key or value has no Python value."""
+    """Return a record of a batch whose key or value has no Python form."""
     return FailedRecord(place_of(record), Stage.TASK_POLL, unreadable, JAVA_SOURCE_TASK, record)
 
 
@@ -465,7 +465,7 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
 
 
 def rows_of_piece(piece: Polled) -> Iterator[_Row]:
-    """Yield the rows of what was polled; of a SourceBatch only the last record ends at its offset.
+    """Yield the rows of polled records; of a SourceBatch only the last record ends at its offset.
 
     A key or value that cannot be read is None in its record.
     """

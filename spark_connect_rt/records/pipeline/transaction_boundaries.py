@@ -1,7 +1,7 @@
 """Where the transactions of an exactly-once source task end (Java ``TransactionBoundaryManager``).
 
-Owns: what the task asked for in its TransactionContext, and when an interval is over. Pure: time is an argument.
-One thread; a connector that asks for both ends at one place fails its task, as in Java.
+Owns: the requests of the task in its TransactionContext, and when an interval is over. Pure: time is an argument. One
+thread. A connector that asks for both ends at one place fails its task, as in Java.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from spark_connect_rt.errors import ConnectError
 
 
 class End(Enum):
-    """What happens behind some records."""
+    """The fate of the transaction after some records."""
 
     NONE = "none"  # the transaction stays open
     COMMIT = "commit"
-    ABORT = "abort"  # the records are dropped; their offsets are committed, so they do not come again
+    ABORT = "abort"  # the records are dropped; their offsets are committed, so they are not read again
 
 
 class BoundaryRequests(TransactionContext):
-    """What the task asked for; a record is known by identity, and kept until it came by."""
+    """The ends that the task requested. A record is known by identity, and kept until it has passed."""
 
     def __init__(self) -> None:
         self._batch: set[End] = set()
         self._records: dict[int, tuple[Polled, set[End]]] = {}
 
     def commit_transaction(self, record: Polled | None = None) -> None:
-        """See the protocol."""
+        """Note a commit after this record. None: after the batch of this poll."""
         self._ask(End.COMMIT, record)
 
     def abort_transaction(self, record: Polled | None = None) -> None:
-        """See the protocol."""
+        """Note an abort up to this record. None: up to the end of this poll's batch."""
         self._ask(End.ABORT, record)
 
     def take(self, record: Polled) -> End:
-        """Return and forget the end behind this record. Raises ConnectError: both were asked for."""
+        """Return and forget the end after this record. Raises ConnectError: both were asked for."""
         _, asked = self._records.pop(id(record), (record, set()))
         return _one_of(asked, f"the record for topic {record.topic}")
 
     def take_batch(self) -> End:
-        """Return and forget the end behind the batch. Raises ConnectError: both were asked for."""
+        """Return and forget the end after the batch. Raises ConnectError: both were asked for."""
         asked, self._batch = self._batch, set()
         return _one_of(asked, "the same batch")
 
@@ -66,7 +66,7 @@ class TransactionBoundaries:
         self._due_ms = now_ms + interval_ms
 
     def cut(self, polled: Sequence[Polled], now_ms: int) -> list[tuple[Sequence[Polled], End]]:
-        """Return the pieces of one poll, maybe an empty one, each with what happens behind it."""
+        """Return the pieces of one poll, maybe an empty one, each with the end after it."""
         if self.requests is None:
             return [(polled, End.COMMIT if self._is_over(now_ms) else End.NONE)]
         pieces: list[tuple[Sequence[Polled], End]] = []

@@ -1,4 +1,4 @@
-"""The transformations of one connector, in order, each behind its predicate (Java ``TransformationChain``)."""
+"""The transformations of one connector, in order, each after its predicate (Java ``TransformationChain``)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spark_connect_rt.records.pipeline.errant_records import Stage, StageError
 from spark_connect_rt.records.transforms.column_forms import apply_batch as transformed_batch
 from spark_connect_rt.records.transforms.predicates import Filter
 
-# Steps of a chain applied to many records at once: those that a Java host takes together cross to it once.
+# Steps of a chain applied to many records at once: steps that a Java host joins cross to it once.
 #
-# Records pass one part after the other; what each part does to a record is what the chain does to it alone.
+# Records pass one part after the other. Each part has the same effect as its steps of the chain alone.
 
 
 Outcome = Any
@@ -35,11 +35,11 @@ class AnyStep(Protocol):
 
     @property
     def transformation(self) -> Transformation:
-        """Return what is applied."""
+        """Return the transformation of this step."""
 
     @property
     def predicate(self) -> Predicate | None:
-        """Return what decides."""
+        """Return the condition of this step, None for all records."""
 
     @property
     def negate(self) -> bool:
@@ -55,7 +55,7 @@ class StepGroup:
     predicate: Predicate | None  # asked here, before; of one step only
 
     def apply_all(self, records: Sequence[R_JOINED_STEPS]) -> list[Outcome]:
-        """Return what becomes of each record. Raises ExternalError."""
+        """Return the result for each record. Raises ExternalError: the failure is not caused by a record."""
         step = self.steps[0]
         answers: Sequence[bool | Exception] = [not step.negate] * len(records)
         if self.predicate is not None and records:
@@ -80,7 +80,7 @@ class StepGroup:
             return self.steps[0].transformation.apply(record)
         except ExternalError:
             raise
-        except Exception as error:  # noqa: BLE001 - plug-in code: whatever it throws is this record's failure
+        except Exception as error:  # noqa: BLE001 - plug-in code: an error of any class fails only this record
             return self._error(0, error)
 
     def _error(self, step: int, error: Any) -> StageError:
@@ -89,7 +89,7 @@ class StepGroup:
         return raised
 
     def close(self) -> None:
-        """Close what was made here."""
+        """Close the joined steps that were made here."""
         if self.made is not None:
             self.made.close()
 
@@ -113,12 +113,12 @@ def joined(steps: Sequence[AnyStep], *, alone: bool = False) -> tuple[StepGroup,
 
 
 def _many(predicate: Predicate | None) -> bool:
-    """Tell whether a predicate has a form of its own for many records."""
+    """Return whether a predicate overrides the form for many records."""
     return predicate is not None and type(predicate).test_all is not Predicate.test_all
 
 
 def _key(number: int, step: AnyStep) -> Any:
-    """Return the function that joins a step with its neighbours; a number of its own where it stays alone."""
+    """Return the function that joins a step with its neighbours. A step that stays alone has its number instead."""
     together = step.transformation.together()
     if together is None or (step.predicate is not None and not step.transformation.takes_predicate(step.predicate)):
         return number
@@ -138,7 +138,7 @@ def _bare(step: AnyStep) -> _Bare:
 
 
 def pass_all(parts: Sequence[StepGroup], records: Sequence[R_JOINED_STEPS]) -> list[Outcome]:
-    """Return what becomes of each record after all parts. Raises ExternalError."""
+    """Return the result for each record after all parts. Raises ExternalError."""
     outcomes: list[Outcome] = list(records)
     for part in parts:
         alive = [
@@ -161,7 +161,7 @@ class Step:
     negate: bool = False
 
     def apply(self, record: R) -> R | None:
-        """Return the transformed record, the same one where the predicate says no, None when dropped."""
+        """Return the transformed record, the same one if the predicate rejects it, None when dropped."""
         if self.predicate is not None and self.predicate.test(record) is self.negate:
             return record
         return self.transformation.apply(record)
@@ -190,15 +190,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TransformationChain:
-    """Every step of a connector.
+    """Every step of a connector, in order.
 
-    Where some of them take many records at once (``parts``), ``prepare`` has them do so, and ``apply`` finds what it
-    found; a record that comes unprepared, or a second time, goes alone.
+    If some of them take many records at once (``parts``), ``prepare`` applies them, and ``apply`` returns the prepared
+    result. A record that was not prepared, or is applied a second time, goes through the steps alone.
     """
 
     steps: Sequence[Step] = ()
     parts: Sequence[StepGroup] = ()  # the same steps; empty: none is joined
-    _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> what became of it
+    _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> its prepared result
 
     @classmethod
     def from_config(cls, config: Mapping[str, str], plugin: FindPlugin) -> TransformationChain:
@@ -222,15 +222,15 @@ class TransformationChain:
         return cls(tuple(steps), joined(steps))
 
     def get_ready(self, *, sink: bool) -> None:
-        """Make what takes many records at once. Raises BadConfigError, ConnectError."""
+        """Create the steps that take many records at once. Raises BadConfigError, ConnectError."""
         for part in self.parts:
             if part.made is not None:
                 part.made.prepare(sink=sink)
 
     def prepare(self, records: Sequence[R]) -> list[R]:
-        """Have every step apply to these records, for ``apply`` to find; return those that went through.
+        """Apply every step to these records; return those that were not dropped. ``apply`` returns the results later.
 
-        What was prepared before is forgotten. Raises ExternalError: no record is to blame.
+        Earlier results are forgotten. Raises ExternalError: the failure is not caused by a record.
         """
         self._prepared.clear()
         outcomes = pass_all(self.parts or joined(self.steps, alone=True), records)
@@ -249,7 +249,7 @@ class TransformationChain:
                 transformed = step.apply(record)
             except ExternalError:
                 raise  # no record is to blame
-            except Exception as error:  # plug-in code: whatever it throws is this record's failure
+            except Exception as error:  # plug-in code: an error of any class fails only this record
                 raise StageError(Stage.TRANSFORMATION, type(step.transformation)) from error
             if transformed is None:
                 return None
@@ -266,7 +266,7 @@ class TransformationChain:
         return batch
 
     def close(self) -> None:
-        """Close transformations and predicates."""
+        """Close every transformation and predicate."""
         for part in self.parts:
             part.close()
         for step in self.steps:

@@ -19,7 +19,7 @@ _UNITS = {logical.DATE: pa.int32(), logical.TIMESTAMP: pa.int64()}
 
 
 def flat_rows(schema: Schema, values: pa.Array) -> list[dict[str, Any]] | None:
-    """Return what Avro writes for each struct of a column, None where the column is not just its schema's."""
+    """Return Avro's values for each struct of a column, None if the column does not fit its schema exactly."""
     if schema.type is not Type.STRUCT:
         return None
     columns = flat_columns(schema, values)
@@ -35,7 +35,7 @@ def flat_rows(schema: Schema, values: pa.Array) -> list[dict[str, Any]] | None:
 
 
 def framed_column(plan: Writing, rows: Sequence[dict[str, Any]]) -> pa.Array | None:
-    """Return frames and payloads as one binary column; None: a row does not fit, and rows say which."""
+    """Return frames and payloads as one binary column; None: a row does not fit, and rows show which."""
     out = io.BytesIO()
     ends = np.zeros(len(rows) + 1, np.int32)
     try:

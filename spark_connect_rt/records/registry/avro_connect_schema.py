@@ -60,10 +60,10 @@ def connect_schema(
     """Return the Connect schema of an Avro schema.
 
     Args:
-        version: the registry's, for a schema that does not say ``connect.version``.
+        version: the registry's, for a schema without ``connect.version``.
         named: full name -> tree of the types that the schema refers to and does not hold.
 
-    Raises DataError: no such type, a type inside of itself, or a ``connect.*`` property that is none.
+    Raises DataError: an unknown type, a type inside of itself, or an invalid ``connect.*`` property.
     """
     return _Reading(settings, dict(named or {})).schema(tree, None, version=version)
 

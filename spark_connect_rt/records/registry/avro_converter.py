@@ -58,11 +58,11 @@ class AvroConverter(RegistryConverter[Writing, AvroReadPlan]):
     schema_type = "AVRO"
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this converter's settings."""
         return CONFIG
 
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is Avro's own."""
+        """Take the settings that only Avro has."""
         self._column_readers: dict[tuple[str, int], ColumnReader | None] = {}
         self._avro = AvroSettings(
             enhanced=values["enhanced.avro.schema.support"],
@@ -75,7 +75,7 @@ class AvroConverter(RegistryConverter[Writing, AvroReadPlan]):
         """Return how values of a schema are written, which the registry then knows."""
         own = avro_schema(schema, self._avro)
         text = json.dumps(own, separators=(",", ":"), ensure_ascii=False)
-        parsed(own)  # the registry is asked only for what is a schema
+        parsed(own)  # the registry is asked only for schemas
         stored = self.registry.id_for(self.subject(topic, _record_name(own)), StoredSchema(text))
         tree, named = (own, {}) if stored.text == text else self._trees(stored)
         plain, branch = _without_null(tree)

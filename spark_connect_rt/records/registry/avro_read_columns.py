@@ -1,8 +1,8 @@
 """Avro payloads of one schema as Arrow columns: flat records, without an object or a dictionary each.
 
-Owns the program of AwkwardForth that reads a record's fields in order, one program for each schema, and what becomes of
-the numbers. Whatever is unusual answers None and goes record by record: a payload that does not end where its record
-does, a value outside of its type, a text that is not UTF-8, a nested schema.
+Owns the AwkwardForth program that reads a record's fields in order, one program for each schema, and the conversion of
+the numbers. Anything unusual returns None and goes record by record. Examples are a payload that does not end with its
+record, a value outside of its type, a text that is not UTF-8, and a nested schema.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _NUMBERS = {  # Avro's type -> word that reads it, type of the output
 }
 _PIECES = ("string", "bytes", "fixed")
 _DAY_MS = 86_400_000
-_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999: what Python's dates hold
-_LOGICAL = {  # what a column may hold, and how it becomes one
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
+_LOGICAL = {  # the valid range of a column, and the types through which it is converted
     logical.DATE: (*_DAYS, pa.int32(), pa.date32()),
     logical.TIME: (0, _DAY_MS - 1, pa.int32(), pa.time32("ms")),
     logical.TIMESTAMP: (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1, pa.int64(), pa.timestamp("ms", "UTC")),
@@ -81,7 +81,7 @@ class ColumnReader:
     """Reads the payloads of one schema, all of them flat records."""
 
     def __init__(self, schema: Schema, frame: bytes, fields: Sequence[_Field]) -> None:
-        """Take the Connect schema, what each payload begins with, and the fields in order."""
+        """Take the Connect schema, the first bytes of each payload, and the fields in order."""
         self.schema = schema
         self._frame = np.frombuffer(frame, np.uint8)
         self._fields = fields
@@ -183,9 +183,9 @@ def _field(at: int, wire: Any, schema: Schema) -> _Field | None:
 
 
 def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
-    """Return a field's values as what Avro has; logical types as the numbers and bytes that they are.
+    """Return a field's values in Avro's form; logical types as the numbers and bytes that they are.
 
-    Raises DataError, ArrowInvalid: one is not as the schema says.
+    Raises DataError, ArrowInvalid: a value does not fit the schema.
     """
     mask = None
     if field.branch is not None:
@@ -208,7 +208,7 @@ def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Arra
 
 
 def _logical_column(schema: Schema, column: pa.Array) -> pa.Array | None:
-    """Return the column of a schema's values; None: it has none, or a value is outside of what they hold."""
+    """Return the column of a schema's values; None: it has none, or a value is outside of their range."""
     if schema.name not in logical.PYTHON_TYPES:
         return column
     if schema.name not in _LOGICAL:

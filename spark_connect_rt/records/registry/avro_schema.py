@@ -28,7 +28,7 @@ FIELD_DOC = f"{NAMESPACE}.field.doc."
 ENUM_DOC = f"{NAMESPACE}.enum.doc."
 ENUM_DEFAULT = f"{NAMESPACE}.enum.default."
 FIELD_DEFAULT_FLAG = f"{NAMESPACE}.field.default"
-"""Parameter: the default was Avro's, so it is not said a second time as ``connect.default``."""
+"""Parameter: the default was Avro's, so it is not written a second time as ``connect.default``."""
 
 FIXED_SIZE, PRECISION, DEFAULT_PRECISION = "connect.fixed.size", "connect.decimal.precision", 64
 KEY, VALUE = "key", "value"
@@ -38,7 +38,7 @@ _VALID = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class AvroSettings:
-    """What changes the form of schemas."""
+    """The options that change the form of schemas."""
 
     enhanced: bool = False  # enums and fixed are kept, union members have whole names
     meta_data: bool = True  # write and read connect.*
@@ -133,7 +133,7 @@ class _Writing:
 
     def __init__(self, settings: AvroSettings) -> None:
         self._settings = settings
-        self._named: dict[str, object] = {}  # full name -> what was written under it
+        self._named: dict[str, object] = {}  # full name -> the schema written under it
         self._unnamed = 0
 
     def tree(self, schema: Schema, around: str | None, *, in_union: bool = False) -> AvroTree:
@@ -248,7 +248,7 @@ class _Writing:
         return self._define(schema.parameter(ENUM), tuple(symbols), around, make)
 
     def _properties(self, schema: Schema) -> dict[str, Any]:
-        """Return what is said of a type beside its shape."""
+        """Return the properties of a type in addition to its shape."""
         said: dict[str, Any] = {}
         if schema.name == logical.DECIMAL:
             precision = int(schema.parameter(PRECISION) or DEFAULT_PRECISION)

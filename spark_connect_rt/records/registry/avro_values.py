@@ -1,7 +1,7 @@
-"""Connect values <-> what fastavro writes and reads, by functions that are put together once a schema.
+"""Connect values <-> fastavro's values, by functions that are composed once for each schema.
 
-fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``: those are Connect's,
-and their values are converted here. A union's branch is named by who writes it and by the payload, never guessed.
+fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``. Those are Connect's,
+and their values are converted here. The writer and the payload name a union's branch; it is never guessed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _PLAIN = {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOA
 
 
 def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTree:
-    """Return an Avro schema without what does not change the bytes.
+    """Return an Avro schema reduced to the parts that determine the bytes.
 
-    Given ``branches``, a union of more than null and one type has each of its types in a record of one field,
-    ``branchN``, where N is the type's place among those that are not null. The bytes stay the same, and a reader
+    With ``branches``, a union of more than null and one type has each of its types in a record of one field,
+    ``branchN``. N is the position of the type among those that are not null. The bytes stay the same, and a reader
     learns which branch was written. The records' names are numbered by ``branches``.
     """
     if isinstance(tree, list):
@@ -62,7 +62,7 @@ def wire_schema(tree: AvroTree, branches: Iterator[int] | None = None) -> AvroTr
 
 
 def is_nullable(tree: AvroTree) -> bool:
-    """Tell whether a schema is a union of null and one type."""
+    """Return whether a schema is a union of null and one type."""
     return isinstance(tree, list) and len(tree) == 2 and "null" in tree
 
 
@@ -86,7 +86,7 @@ def _wire_field(field: Mapping[str, Any], branches: Iterator[int] | None) -> dic
 
 
 def datum_writer(schema: Schema | None, tree: AvroTree, settings: AvroSettings) -> Convert:
-    """Return the function from Connect values, null excepted, to what fastavro writes as ``tree``.
+    """Return the function from Connect values, null excepted, to the values that fastavro writes as ``tree``.
 
     The function raises DataError: the value does not fit the schema.
     """
@@ -240,10 +240,10 @@ def _each(convert: Convert | None) -> Convert | None:
 
 
 def value_reader(schema: Schema | None, settings: AvroSettings) -> Convert | None:
-    """Return the function from what fastavro read to Connect values, null excepted; None: it is what it is.
+    """Return the function from fastavro's values to Connect values, null excepted; None: they are equal.
 
-    Unions must have been read with ``branches`` of ``wire_schema``. The function raises DataError: outside of what a
-    logical type holds.
+    Unions must have been read with ``branches`` of ``wire_schema``. The function raises DataError: outside of the range
+    of a logical type.
     """
     if schema is None:
         return _of_anything
@@ -313,7 +313,7 @@ def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
 
 _UNREADABLE = (EOFError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
 NULLABLE = {0: b"\x00", 1: b"\x02"}
-"""The branch of a union of null and one type, by its place, as it stands before a value."""
+"""The branch of a union of null and one type, by its position, as written before a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,14 +332,14 @@ class AvroReadPlan:
 
     schema: Schema | None
     wire: Any
-    branch: bytes  # what stands before a value that may be null; empty: the wire schema says all
+    branch: bytes  # the bytes before a value that may be null; empty: the wire schema describes it
     convert: Convert | None
     raw: bool
     resolved: tuple[Any, Any] | None = None  # the schema to read as: plain, and with marked branches; None: as written
 
 
 def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None, *, marked: bool = False) -> Any:
-    """Return fastavro's schema; ``marked`` makes it tell the branches of unions. Raises DataError: it is none."""
+    """Return fastavro's schema. ``marked`` makes it report the branches of unions. Raises DataError: it is invalid."""
     schemas = library("fastavro.schema")
     known: dict[str, Any] = {}
     branches = itertools.count() if marked else None

@@ -1,4 +1,4 @@
-"""The column form of JSON with a JSON Schema: JsonConverter's columns behind a frame, where both give the same text."""
+"""The column form of JSON with a JSON Schema: JsonConverter's columns after a frame, where both give the same text."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def framed_column(frame: bytes, text: pa.Array) -> pa.Array:
 
 
 def _has_union(schema: Schema) -> bool:
-    """Tell whether a struct in it stands for one of its fields: then JSON has that field alone."""
+    """Return whether the schema contains a struct that represents one of its fields: JSON has only that field."""
     return schema.name == ONE_OF or any(_has_union(member.schema) for member in schema.fields)

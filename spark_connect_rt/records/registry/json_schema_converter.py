@@ -53,7 +53,7 @@ _NUMBER_WORDS = {kind: word for word, kind in _NUMBERS.items() if kind is not Ty
 
 @dataclass(frozen=True, slots=True)
 class DraftSettings:
-    """What changes the form of schemas; ``values`` is that of values."""
+    """The options that change the form of schemas; ``values`` has those of values."""
 
     values: JsonSettings
     additional_properties: bool = True
@@ -274,11 +274,11 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
     schema_type = "JSON"
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this converter's settings."""
         return CONFIG
 
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is this format's own."""
+        """Take the settings that only this format has."""
         numeric = values["decimal.format"].upper() == "NUMERIC"
         self._values = JsonSettings(numeric, values["replace.null.with.default"], map_entries=True, union_name=ONE_OF)
         additional, required = values["object.additional.properties"], values["use.optional.for.non.required"]
@@ -327,7 +327,7 @@ class JsonSchemaConverter(RegistryConverter[Plan, Plan]):
         return SchemaAndValue(plan.schema, from_tree(plan.schema, tree, self._values))
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
-        """Return frames and JSON of a column of primitives or structs of them; a null stays one."""
+        """Return a column of primitives, or structs of primitives, as framed JSON; a null stays null."""
         # Arrow is imported where batches are.
         from spark_connect_rt.records.registry.json_schema_columns import framed_column, json_text
 

@@ -1,6 +1,6 @@
 """The column form of Protobuf: flat messages of numbers, booleans, text and bytes, without a Struct or a record each.
 
-Google's library makes and reads one message at a time; what is spared is all that stands around it.
+Google's library writes and reads one message at a time. This form saves all other work on each record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REFUSED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 
 def lists_of(schema: Schema | None, values: pa.Array) -> Lists | None:
-    """Return the values of each field of a column of flat structs; None: it is something else, or empty."""
+    """Return field name -> values, for a column of flat structs. None: it is something else, or empty."""
     if schema is None or schema.type is not Type.STRUCT or not len(values):
         return None
     columns = flat_columns(schema, values)
@@ -37,13 +37,13 @@ def framed_messages(frame: bytes, message: type[Any], lists: Lists, scrub_names:
     try:
         rows = [dict(zip(kept, row, strict=True)) for row in zip(*kept.values(), strict=True)]
         made = [frame + message(**row).SerializeToString(deterministic=True) for row in rows]
-    except _REFUSED:  # rows say which
+    except _REFUSED:  # rows show which
         return None
     return pa.array(made, pa.binary())
 
 
 def struct_column(message: type[Any], schema: Schema, payloads: Sequence[bytes]) -> pa.Array | None:
-    """Return messages as a column of flat structs, None where they need rows. Raises what their parser raises."""
+    """Return messages as a column of flat structs, None if they need rows. Raises their parser's errors."""
     fields = message.DESCRIPTOR.fields_by_name
     if schema.type is not Type.STRUCT or not schema.fields:
         return None

@@ -58,7 +58,7 @@ _UNWRAPPED = {
 
 @dataclass(frozen=True, slots=True)
 class ProtoSettings:
-    """What changes the form of schemas."""
+    """The options that change the form of schemas."""
 
     enhanced: bool = False  # messages and enums have whole names
     optional_for_nullables: bool = False
@@ -115,7 +115,7 @@ class _Writing:
                 continue
             self.field(message, member.name, member.schema, int(member.schema.parameter(TAG) or next(free)))
         optional = [proto_field for proto_field in message.field if proto_field.proto3_optional]
-        for synthetic in optional:  # synthetic ones stand behind the others
+        for synthetic in optional:  # synthetic ones follow the others
             synthetic.oneof_index = len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{synthetic.name}")
 
@@ -158,7 +158,7 @@ class _Writing:
         self._describe(made, of)
 
     def _describe(self, made: Any, schema: Schema) -> None:
-        """Say what the type alone does not: small integers, a decimal's digits."""
+        """Add facts that the type alone does not have: small integers, a decimal's digits."""
         parameters: dict[str, str] = {}
         if schema.type in (Type.INT8, Type.INT16):
             parameters["connect.type"] = schema.type.value.lower()
@@ -321,7 +321,7 @@ _WORDS = {
     17: "sint32",
     18: "sint64",
 }
-"""Numbers of FieldDescriptorProto.Type."""
+"""Names of the field types, by their number in FieldDescriptorProto.Type."""
 
 _TYPES = {"double": Type.FLOAT64, "float": Type.FLOAT32, "bool": Type.BOOLEAN, "string": Type.STRING}
 _TYPES |= {"bytes": Type.BYTES, "int32": Type.INT32, "sint32": Type.INT32, "sfixed32": Type.INT32}

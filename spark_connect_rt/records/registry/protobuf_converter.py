@@ -117,7 +117,7 @@ def _put(message: Any, schema: Schema, value: Any, settings: ProtoSettings) -> N
 
 
 def value_of(message: Any, schema: Schema) -> Any:
-    """Return the Connect value of a message. Raises DataError: outside of what a logical type holds."""
+    """Return the Connect value of a message. Raises DataError: outside of the range of a logical type."""
     kind = message.DESCRIPTOR.full_name
     try:
         if kind in _LOGICAL and schema.type is not Type.STRUCT:
@@ -180,7 +180,7 @@ def _one(value: Any, field: Any, schema: Schema) -> Any:
 # Protobuf schemas at the edge: file descriptors as the registry keeps them, message classes, and message indexes.
 
 
-KNOWN_FILES = (  # what users' schemas may import, and how these libraries call it
+KNOWN_FILES = (  # the files that users' schemas may import, by their names in these libraries
     "google.protobuf.timestamp_pb2",
     "google.protobuf.wrappers_pb2",
     "google.protobuf.duration_pb2",
@@ -197,13 +197,13 @@ KNOWN_FILES = (  # what users' schemas may import, and how these libraries call 
 
 @dataclass(frozen=True, slots=True)
 class ProtoFile:
-    """One file of messages, with everything it imports in a pool of its own."""
+    """One file of messages, with everything it imports in a separate pool."""
 
     descriptor: Any
     pool: Any
 
     def message(self, indexes: Sequence[int]) -> Any:
-        """Return the message at a path of places. Raises DataError: there is none."""
+        """Return the message at a path of positions. Raises DataError: there is none."""
         try:
             messages = list(self.descriptor.message_types_by_name.values())
             found = messages[indexes[0]]
@@ -270,14 +270,14 @@ def linked(proto: Any, others: Mapping[str, StoredSchema]) -> ProtoFile:
 
 
 def written_indexes(indexes: Sequence[int]) -> bytes:
-    """Return a message's path as it stands before the payload; the first message of a file is one zero byte."""
+    """Return a message's path as written before the payload. The first message of a file is one zero byte."""
     if list(indexes) == [0]:
         return b"\x00"
     return b"".join(map(_varint, [len(indexes), *indexes]))
 
 
 def read_indexes(data: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """Return a message's path, and where the payload begins. Raises DataError: it is cut off."""
+    """Return a message's path, and where the payload begins. Raises DataError: it is truncated."""
     count, at = _read_varint(data, start)
     if count == 0:
         return (0,), at
@@ -289,7 +289,7 @@ def read_indexes(data: bytes, start: int) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(number: int) -> bytes:
-    rest, out = number << 1, bytearray()  # zigzag of what is never negative
+    rest, out = number << 1, bytearray()  # zigzag of a number that is never negative
     while rest > 0x7F:
         out.append(rest & 0x7F | 0x80)
         rest >>= 7
@@ -350,11 +350,11 @@ class ProtobufConverter(RegistryConverter[ProtobufWriting, ProtobufReading]):
     schema_type = "PROTOBUF"
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this converter's settings."""
         return CONFIG
 
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is Protobuf's own."""
+        """Take the settings that only Protobuf has."""
         self._proto = ProtoSettings(
             enhanced=values["enhanced.protobuf.schema.support"],
             optional_for_nullables=values["optional.for.nullables"],

@@ -1,6 +1,7 @@
-"""The registry's REST API through confluent-kafka's client: ids of schemas, schemas of ids, whose fault an error is.
+"""The registry's REST API through confluent-kafka's client: ids of schemas, schemas of ids, the meaning of errors.
 
-A registry that does not answer is a RetriableError; one that refuses is not. No message shows an address's user.
+A registry that does not answer is a RetriableError; one that rejects a request is not. No message shows an address's
+user.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DENIED = (401, 403)
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """One schema of the registry: its text, what it refers to, and its id and version where they are known."""
+    """One schema of the registry: its text, its references, and its id and version where they are known."""
 
     text: str
     references: tuple[tuple[str, str, int], ...] = ()  # (name, subject, version)
@@ -44,7 +45,7 @@ def library(name: str) -> Any:
 
 
 class Registry(Protocol):
-    """What converters ask of a registry. Any thread; every call raises ConnectError."""
+    """A schema registry as converters use it. Any thread; every call raises ConnectError."""
 
     def id_for(self, subject: str, schema: StoredSchema) -> StoredSchema:
         """Return the schema to write with, its id set."""
@@ -63,14 +64,14 @@ class Registry(Protocol):
 
 
 class RegistryClient:
-    """One registry. Any thread."""
+    """A client of one schema registry. Methods may be called on any thread."""
 
     def __init__(self, settings: RegistrySettings, schema_type: str) -> None:
         """Take the settings; nothing is asked yet. ``schema_type``: AVRO, PROTOBUF or JSON."""
         self._settings = settings
         self._type = schema_type
         self._registry = library("confluent_kafka.schema_registry")
-        for name in ("httpx", "httpx2"):  # they tell whole addresses, which may hold user and password
+        for name in ("httpx", "httpx2"):  # they log whole addresses, which may hold user and password
             logging.getLogger(name).setLevel(logging.WARNING)
         self._places = ", ".join(sorted(urlsplit(url).hostname or url for url in settings.urls))
         with _pem_files(dict(settings.tls)) as files:
@@ -142,7 +143,7 @@ class RegistryClient:
         return self._registry.Schema(schema.text, self._type, references)
 
     def _ask(self, what: str, request: Callable[..., T], *arguments: Any) -> T:
-        import httpx  # here: it imports a command line of its own, at every worker's start otherwise
+        import httpx  # here: it imports a command line, which would slow every worker's start
 
         transport = (httpx.TransportError, library("httpx2").TransportError)  # the client takes the one Authlib takes
         try:

@@ -1,4 +1,4 @@
-"""What converters of a Schema Registry have in common: a schema's id before each payload, and what is kept by it."""
+"""The common part of a Schema Registry's converters: a schema's id before each payload, caches by schema and id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LENGTH = 5
 
 
 def framed(schema_id: int) -> bytes:
-    """Return what stands before a payload."""
+    """Return the bytes before a payload: a magic byte and the schema's id."""
     return bytes([MAGIC]) + schema_id.to_bytes(4, "big")
 
 
@@ -37,17 +37,17 @@ def schema_id_of(data: bytes) -> int:
     return int.from_bytes(data[1:LENGTH], "big")
 
 
-# A registry that nothing is registered in: for previews, which leave nothing behind.
+# A registry in which nothing is registered: for previews, which change nothing.
 #
-# Schemas that are there have their ids. Others get one of this object's, from the largest id downwards, which no
-# registry has given: bytes with them show what would be written, and are read by no one.
+# Registered schemas have their ids. Others get an id of this object, from the largest id downwards, which no registry
+# has assigned. Bytes with such an id show the result of a write, and are never sent to a consumer.
 
 
 LARGEST_ID = 2**31 - 1
 
 
 class UnregisteredSchemas:
-    """Implements Registry beside a client. One thread."""
+    """Implements Registry with a client that looks up, and without registering. One thread."""
 
     def __init__(self, client: RegistryClient) -> None:
         """Take the client that looks up."""
@@ -64,7 +64,7 @@ class UnregisteredSchemas:
         return found
 
     def latest(self, subject: str) -> StoredSchema:
-        """See Registry: of what is registered."""
+        """Return the latest registered schema of a subject."""
         return self._client.latest(subject)
 
     def by_id(self, number: int) -> StoredSchema:
@@ -73,12 +73,12 @@ class UnregisteredSchemas:
         return made or self._client.by_id(number)
 
     def version_of(self, subject: str, schema: StoredSchema) -> int | None:
-        """See Registry; a schema that is not there is taken for the first version."""
+        """Return the version of a schema in a subject. A schema that is not registered counts as the first version."""
         found = self._client.version_of(subject, schema)
         return found if found is not None or not any(of == schema for _, of in self._made) else 1
 
     def referenced(self, schema: StoredSchema) -> dict[str, StoredSchema]:
-        """See Registry."""
+        """Return the schemas that a schema refers to, as registered."""
         return self._client.referenced(schema)
 
 
@@ -94,7 +94,7 @@ class RegistryConverter(Converter, Generic[W, R]):
     schema_type: str
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """Take the settings; the registry is asked when the first record comes. Raises BadConfigError."""
+        """Take the settings; the registry is asked for the first record. Raises BadConfigError."""
         definition = self.config_def()
         unknown = [name for name in definition.unknown(config) if name not in _QUIET]
         if unknown:
@@ -114,11 +114,11 @@ class RegistryConverter(Converter, Generic[W, R]):
 
     @abstractmethod
     def config_def(self) -> ConfigDef:
-        """Return the settings."""
+        """Return the declarations of this converter's settings."""
 
     @abstractmethod
     def take_settings(self, values: Mapping[str, Any]) -> None:
-        """Take what is this format's own."""
+        """Take the settings that only this format has."""
 
     @abstractmethod
     def plan_writing(self, topic: str, schema: Schema | None) -> W:

@@ -1,4 +1,4 @@
-"""What the converters of a Schema Registry share: their settings, and the subject a schema belongs to.
+"""The common settings of the converters of a Schema Registry, and the subject of a schema.
 
 Names and defaults are Confluent's (``AbstractKafkaSchemaSerDeConfig``), so a Java worker's configuration works here.
 """
@@ -35,7 +35,7 @@ SubjectOf = Callable[[str, str | None], str]
 
 
 def secret(name: str, doc: str) -> ConfigKey:
-    """Return a setting that no one may see."""
+    """Return a setting whose value must not be shown."""
     return ConfigKey(name, Type.PASSWORD, None, MEDIUM, doc)
 
 

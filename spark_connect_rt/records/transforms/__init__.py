@@ -1,5 +1,5 @@
-"""The bundled transformations: one record in, one or none out. Pure. Values, schemas and messages are Java's.
+"""The bundled transformations: one record in, one or none out. Pure.
 
-The column forms take a whole Arrow batch and return what its rows would become, or None. Transformations must not
-import them: they need no Arrow.
+Values, schemas and messages are Java's. The column forms take a whole Arrow batch and return the same result as its
+rows, or None. Transformations must not import them: they need no Arrow.
 """

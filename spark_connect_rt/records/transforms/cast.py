@@ -199,7 +199,7 @@ class Cast(SideTransformation):
     """Casts by ``spec``; a field that the spec does not name stays as it is."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -236,7 +236,7 @@ class Cast(SideTransformation):
         return self.changed(record, updated, rebuilt(updated, parts))
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out."""
+        """Return the schema of the result for an input schema."""
         return self._schemas.get(schema, self._make_schema)
 
     def _make_schema(self, schema: Schema) -> Schema:
@@ -259,8 +259,8 @@ class Cast(SideTransformation):
 
 
 class CastKey(Cast, OfKey):
-    """Casts keys."""
+    """Casts a record's key, or fields of it."""
 
 
 class CastValue(Cast, OfValue):
-    """Casts values."""
+    """Casts a record's value, or fields of it."""

@@ -1,7 +1,7 @@
 """A whole batch through a transformation: the one list of which bundled one has a column form.
 
-Owns the choice between column form and rows. It stands above the transformations: they make records of records and
-need no Arrow; validation imports them alone.
+Owns the choice between column form and rows. It is a layer above the transformations, which change records and need no
+Arrow; validation imports them alone.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _from_integers(column: pa.Array, target: Type) -> pa.Array | None:
         return None if _beyond(column, 1 << 24) else pc.cast(column, pa.float32())
     if target is Type.FLOAT64 and not is_truth:
         return None if _beyond(column, _EXACT_IN_DOUBLE) else pc.cast(column, pa.float64())
-    return pc.cast(column, ARROW_TYPES[target], safe=False)  # unsafe: what is too large wraps, as in Java
+    return pc.cast(column, ARROW_TYPES[target], safe=False)  # unsafe: a number that is too large wraps, as in Java
 
 
 def _from_floats(column: pa.Array, target: Type) -> pa.Array | None:
@@ -133,7 +133,7 @@ def _from_text(column: pa.Array, target: Type) -> pa.Array | None:
         return pc.cast(column, ARROW_TYPES[target])
     try:
         return pc.cast(pc.cast(column, pa.int64()), ARROW_TYPES[target])
-    except pa.ArrowInvalid:  # does not fit: rows say which
+    except pa.ArrowInvalid:  # does not fit: rows show which
         return None
 
 
@@ -143,7 +143,7 @@ def _any(mask: pa.Array) -> bool:
 
 # Column forms of the transformations that add and drop headers (``InsertHeader``, ``HeaderFrom``, ``DropHeaders``).
 #
-# What is added stands in ``more_headers``: no list of headers is made before the chain has ended.
+# They add to ``more_headers``: no list of headers is made before the chain has ended.
 
 
 def insert_header_batch(inserting: InsertHeader, batch: B) -> B | None:
@@ -166,7 +166,7 @@ def header_from_batch(taking: HeaderFrom, batch: B) -> B | None:
         elif schema is None:
             added.append(Header(header, None))
         else:
-            return None  # rows say which record lacks the field: all
+            return None  # rows show which record lacks the field: all
     if taking.moved:
         rest = struct_column([(name, array) for name, array in columns if name not in taking.moved])
         if rest is None:
@@ -286,7 +286,7 @@ def _common_ms(parts: tuple[PatternPart, ...], times: pa.Array | None) -> int | 
 def apply_batch(transformation: Transformation, batch: B) -> B | None:
     """Return the batch transformed, fewer records if some were dropped; None: it has to go row by row.
 
-    What a class says itself (``Transformation.apply_batch``) counts before the column form of the class it extends.
+    A class's own ``Transformation.apply_batch`` takes precedence over the column form of the class it extends.
     """
     if type(transformation).apply_batch is not Transformation.apply_batch:
         if not transformation.takes_headers and (batch.headers is not None or batch.more_headers):

@@ -88,7 +88,7 @@ def _quoted_step(text: str, opening: int) -> tuple[str, int]:
 
 
 def field_at(schema: Schema, steps: tuple[str, ...]) -> Field | None:
-    """Return the field at the end of a path, None where there is none. Raises DataError: a step is no struct."""
+    """Return the field at the end of a path, None where there is none. Raises DataError: a step is not a struct."""
     for step in steps[:-1]:
         member = schema.field(step)
         if member is None:
@@ -129,7 +129,7 @@ class ExtractField(SideTransformation):
     """Takes a field out of a struct or a map; null stays null."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -159,8 +159,8 @@ class ExtractField(SideTransformation):
 
 
 class ExtractFieldKey(ExtractField, OfKey):
-    """Extracts from keys."""
+    """Replaces a record's key by one of its fields."""
 
 
 class ExtractFieldValue(ExtractField, OfValue):
-    """Extracts from values."""
+    """Replaces a record's value by one of its fields."""

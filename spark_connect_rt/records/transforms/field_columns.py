@@ -123,7 +123,7 @@ def _masked(schema: Schema | None, array: pa.Array, replacement: str | None) -> 
     sample, kind = found
     try:
         mask = masked(schema, sample, replacement)
-    except DataError:  # rows say which record
+    except DataError:  # rows show which record
         return None
     of = kind if schema is None else array.type
     return pc.if_else(array.is_valid(), pa.scalar(mask, of), pa.scalar(None, of))

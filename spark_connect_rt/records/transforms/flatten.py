@@ -31,11 +31,11 @@ class Flatten(SideTransformation):
     """Flattens; a member of something optional is optional, a default of the whole is one of its parts."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the setting."""
+        """Return the declaration of the delimiter's setting."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the setting."""
+        """Take the delimiter for the joined names."""
         self.delimiter: str = CONFIG.parse(config)["delimiter"]
         self._schemas = SchemaCache[Schema]()
 
@@ -88,7 +88,7 @@ class Flatten(SideTransformation):
                 self._flatten_struct(require_struct(member.schema, inner, _PURPOSE), name, result)
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out. Raises DataError: there is a map."""
+        """Return the schema of the result for an input schema. Raises DataError: there is a map."""
         return self._schemas.get(schema, self._make_schema)
 
     def _make_schema(self, schema: Schema) -> Schema:
@@ -117,8 +117,8 @@ class Flatten(SideTransformation):
 
 
 class FlattenKey(Flatten, OfKey):
-    """Flattens keys."""
+    """Flattens the nested fields of a record's key."""
 
 
 class FlattenValue(Flatten, OfValue):
-    """Flattens values."""
+    """Flattens the nested fields of a record's value."""

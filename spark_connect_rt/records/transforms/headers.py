@@ -46,7 +46,7 @@ class InsertHeader(Transformation):
     """Adds one header, also where there is one of its name."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return INSERT_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -61,10 +61,10 @@ class InsertHeader(Transformation):
 
 
 class DropHeaders(Transformation):
-    """Takes off every header of some names."""
+    """Removes every header with one of the configured names."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the setting."""
+        """Return the declaration of the names' setting."""
         return DROP_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -92,10 +92,10 @@ CONFIG = ConfigDef(
 
 
 class HeaderFrom(SideTransformation):
-    """Adds headers; those that are there stay."""
+    """Copies or moves fields to headers. Existing headers stay."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -130,7 +130,7 @@ class HeaderFrom(SideTransformation):
         return self._finished(record, updated, result, added)
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what is left of a struct."""
+        """Return the schema of a struct without its moved fields."""
         return self._schemas.get(schema, self._without_moved) if self.moved else schema
 
     def _finished(self, record: R, schema: Schema | None, value: Any, added: list[Header]) -> R:
@@ -154,8 +154,8 @@ class HeaderFrom(SideTransformation):
 
 
 class HeaderFromKey(HeaderFrom, OfKey):
-    """Takes from keys."""
+    """Copies or moves fields of a record's key to headers."""
 
 
 class HeaderFromValue(HeaderFrom, OfValue):
-    """Takes from values."""
+    """Copies or moves fields of a record's value to headers."""

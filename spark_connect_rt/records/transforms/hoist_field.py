@@ -23,10 +23,10 @@ CONFIG = ConfigDef([required_text("field", "Name of the new field.", MEDIUM)])
 
 
 class HoistField(SideTransformation):
-    """Wraps; null is wrapped, too."""
+    """Wraps the whole into a struct or a map of one field, also if it is null."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the setting."""
+        """Return the declaration of the field name's setting."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class HoistField(SideTransformation):
         self._schemas = SchemaCache[Schema]()
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out."""
+        """Return the schema of the result for an input schema."""
         return self._schemas.get(schema, lambda given: SchemaBuilder.struct().field(self.field, given).build())
 
     def apply(self, record: R) -> R | None:
@@ -48,8 +48,8 @@ class HoistField(SideTransformation):
 
 
 class HoistFieldKey(HoistField, OfKey):
-    """Wraps keys."""
+    """Wraps a record's key into a struct or a map of one field."""
 
 
 class HoistFieldValue(HoistField, OfValue):
-    """Wraps values."""
+    """Wraps a record's value into a struct or a map of one field."""

@@ -46,7 +46,7 @@ _PURPOSE = "field insertion"
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """One field to insert: where its value comes from, its name and its schema."""
+    """One field to insert: the source of its value, its name and its schema."""
 
     source: str
     name: str
@@ -76,7 +76,7 @@ class InsertField(SideTransformation):
     """Inserts fields; a null key or value passes unchanged."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -103,7 +103,7 @@ class InsertField(SideTransformation):
         struct = require_struct(schema, value, _PURPOSE)
         updated = self.updated_schema(struct.schema)
         parts = list(struct.values(with_defaults=self.replace_null))
-        rebuilt(struct.schema, parts)  # what is inserted fits, or is null as in Java
+        rebuilt(struct.schema, parts)  # the inserted values fit, or are null as in Java
         parts += [_with_schema(insertion, self._value(insertion.source, record)) for insertion in self.insertions]
         return self.changed(record, updated, Struct.of_checked(updated, parts))
 
@@ -124,7 +124,7 @@ class InsertField(SideTransformation):
         return values[source]
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out. Raises DataError: a field is there already."""
+        """Return the schema of the result for an input schema. Raises DataError: a field is there already."""
         return self._schemas.get(schema, self._make_schema)
 
     def _make_schema(self, schema: Schema) -> Schema:
@@ -137,8 +137,8 @@ class InsertField(SideTransformation):
 
 
 class InsertFieldKey(InsertField, OfKey):
-    """Inserts into keys."""
+    """Inserts fields into a record's key."""
 
 
 class InsertFieldValue(InsertField, OfValue):
-    """Inserts into values."""
+    """Inserts fields into a record's value."""

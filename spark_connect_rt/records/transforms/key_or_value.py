@@ -24,18 +24,18 @@ T = TypeVar("T")
 
 
 class SideTransformation(Transformation):
-    """A transformation of the key or of the value; OfKey and OfValue say which."""
+    """A transformation of the key or of the value, as OfKey or OfValue decides."""
 
     def schema_of(self, record: R) -> Schema | None:
         """Return the schema of the side, None for schemaless."""
         raise NotImplementedError
 
     def value_of(self, record: R) -> Any:
-        """Return what is on the side."""
+        """Return the key or the value of a record."""
         raise NotImplementedError
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
-        """Return the record with something else on the side."""
+        """Return the record with another key or value."""
         raise NotImplementedError
 
     def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
@@ -43,21 +43,21 @@ class SideTransformation(Transformation):
         raise NotImplementedError
 
     def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
-        """Return the batch with something else on the side."""
+        """Return the batch with another key or value column."""
         raise NotImplementedError
 
 
 class OfKey(SideTransformation):
-    """Works on keys."""
+    """The base class of transformations of a record's key."""
 
     side = "key"
 
     def schema_of(self, record: R) -> Schema | None:
-        """Return the key's schema."""
+        """Return the key's schema, None for schemaless."""
         return record.key_schema
 
     def value_of(self, record: R) -> Any:
-        """Return the key."""
+        """Return the key of a record."""
         return record.key
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
@@ -65,7 +65,7 @@ class OfKey(SideTransformation):
         return altered(record, key_schema=schema, key=value)
 
     def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
-        """Return the keys."""
+        """Return schema and column of the keys. No column: every key is null."""
         return batch.key_schema, batch.keys
 
     def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
@@ -74,16 +74,16 @@ class OfKey(SideTransformation):
 
 
 class OfValue(SideTransformation):
-    """Works on values."""
+    """The base class of transformations of a record's value."""
 
     side = "value"
 
     def schema_of(self, record: R) -> Schema | None:
-        """Return the value's schema."""
+        """Return the value's schema, None for schemaless."""
         return record.value_schema
 
     def value_of(self, record: R) -> Any:
-        """Return the value."""
+        """Return the value of a record."""
         return record.value
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
@@ -91,7 +91,7 @@ class OfValue(SideTransformation):
         return altered(record, value_schema=schema, value=value)
 
     def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
-        """Return the values."""
+        """Return schema and column of the values."""
         return batch.value_schema, batch.values
 
     def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
@@ -125,7 +125,7 @@ def fields_of(schema: Schema) -> tuple[Field, ...]:
 _JAVA_CLASSES = {
     str: "java.lang.String",
     bool: "java.lang.Boolean",
-    int: "java.lang.Long",  # what JSON without a schema gives
+    int: "java.lang.Long",  # the type of JSON numbers without a schema
     float: "java.lang.Double",
     list: "java.util.ArrayList",
     dict: "java.util.HashMap",
@@ -138,7 +138,7 @@ def class_name(value: Any) -> str:
 
 
 def rebuilt(schema: Schema, values: list[Any]) -> Struct:
-    """Return the struct of values that fitted fields of the same schemas before; only nulls are looked at again.
+    """Return the struct of values that fitted fields of the same schemas before; only nulls are checked again.
 
     Raises DataError: null in a required field.
     """
@@ -150,16 +150,16 @@ def rebuilt(schema: Schema, values: list[Any]) -> Struct:
 
 
 class SchemaCache(Generic[T]):
-    """What was made of the schemas seen last, keyed by identity: the records of a topic share theirs."""
+    """Results computed from the schemas seen last, keyed by identity: the records of a topic share theirs."""
 
     LIMIT = 16
 
     def __init__(self) -> None:
-        """Start empty."""
+        """Start with an empty cache."""
         self._made: dict[int, tuple[Schema, T]] = {}
 
     def get(self, schema: Schema, make: Callable[[Schema], T]) -> T:
-        """Return what ``make`` gives, or gave, for this very schema."""
+        """Return the result of ``make`` for this very schema. It is computed once, while the cache has room."""
         known = self._made.get(id(schema))
         if known is not None:
             return known[1]  # the entry holds its schema, so the id is of no other
@@ -170,7 +170,7 @@ class SchemaCache(Generic[T]):
         return made
 
 
-# What several transformations declare alike: short forms of ConfigKey, and the checks of their settings.
+# Declarations that several transformations share: short forms of ConfigKey, and the checks of their settings.
 
 
 REPLACE_NULL = "replace.null.with.default"
@@ -209,12 +209,12 @@ def given(value: Any) -> str | None:
 
 
 def non_empty_text(value: Any) -> str | None:
-    """Complain about empty text."""
+    """Complain about a text without characters."""
     return "String must be non-empty" if value is not None and not value else None
 
 
 def valid_regex(value: Any) -> str | None:
-    """Complain about text that is no regular expression."""
+    """Complain about text that is not a regular expression."""
     if value is None:
         return None
     try:

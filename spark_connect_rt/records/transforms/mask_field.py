@@ -1,4 +1,4 @@
-"""Fields whose values no one should see (Java ``MaskField``): empty values of their type, or one replacement."""
+"""Fields with confidential values (Java ``MaskField``): empty values of their type, or one replacement."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _INTEGERS = (Type.INT8, Type.INT16, Type.INT32, Type.INT64)
 
 
 def masked(schema: Schema | None, value: Any, replacement: str | None) -> Any:
-    """Return what stands for a value; null stays null. Raises DataError: its type cannot be masked."""
+    """Return the replacement of a value; null stays null. Raises DataError: its type cannot be masked."""
     if value is None:
         return None
     return _empty(value) if replacement is None else _replaced(schema, value, replacement)
@@ -88,10 +88,10 @@ def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:
 
 
 class MaskField(SideTransformation):
-    """Masks fields."""
+    """Replaces the values of some fields by empty ones or by a replacement."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -120,8 +120,8 @@ class MaskField(SideTransformation):
 
 
 class MaskFieldKey(MaskField, OfKey):
-    """Masks in keys."""
+    """Masks fields of a record's key."""
 
 
 class MaskFieldValue(MaskField, OfValue):
-    """Masks in values."""
+    """Masks fields of a record's value."""

@@ -33,7 +33,7 @@ class HasHeaderKey(Predicate):
     takes_headers = True
 
     def config_def(self) -> ConfigDef:
-        """Declare the setting."""
+        """Return the declaration of the header name's setting."""
         return HEADER_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -41,11 +41,11 @@ class HasHeaderKey(Predicate):
         self._name: str = HEADER_CONFIG.parse(config)["name"]
 
     def test(self, record: SourceRecord | SinkRecord) -> bool:
-        """Look for the header."""
+        """Return whether the record has a header with this name."""
         return any(header.key == self._name for header in record.headers)
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
-        """Look for the header: one that every record has, or in each record's own."""
+        """Return which records have the header: all, none, or some of them."""
         if any(header.key == self._name for header in batch.more_headers):
             return True
         if batch.headers is None:
@@ -67,11 +67,11 @@ class RecordIsTombstone(Predicate):
     takes_headers = True
 
     def test(self, record: SourceRecord | SinkRecord) -> bool:
-        """Look at the value."""
+        """Return whether the record's value is null."""
         return record.value is None
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
-        """Look at the column."""
+        """Return which values of the batch are null."""
         return batch.values.is_null() if batch.values.null_count else False
 
 
@@ -81,7 +81,7 @@ class TopicNameMatches(Predicate):
     takes_headers = True
 
     def config_def(self) -> ConfigDef:
-        """Declare the setting."""
+        """Return the declaration of the pattern's setting."""
         return TOPIC_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -89,11 +89,11 @@ class TopicNameMatches(Predicate):
         self._pattern = java_pattern(TOPIC_CONFIG.parse(config)["pattern"])
 
     def test(self, record: SourceRecord | SinkRecord) -> bool:
-        """Look at the topic."""
+        """Return whether the pattern matches the record's whole topic name."""
         return self._pattern.fullmatch(record.topic) is not None
 
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
-        """Look at the one topic."""
+        """Return whether the pattern matches the batch's topic."""
         return self._pattern.fullmatch(batch.topic) is not None
 
 

@@ -58,10 +58,10 @@ CONFIG = ConfigDef(
 
 
 class ReplaceField(SideTransformation):
-    """Leaves out and renames; a null key or value passes unchanged."""
+    """Drops, keeps or renames fields. A null key or value passes unchanged."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ class ReplaceField(SideTransformation):
         self._plans = SchemaCache[tuple[Schema, list[int]]]()
 
     def keeps(self, name: str) -> bool:
-        """Whether the field stays."""
+        """Return whether the field stays in the record."""
         return name not in self._exclude and (not self._include or name in self._include)
 
     def renamed(self, name: str) -> str:
@@ -101,7 +101,7 @@ class ReplaceField(SideTransformation):
         return self.changed(record, updated, rebuilt(updated, [parts[index] for index in origins]))
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out. Raises DataError: two fields of one name."""
+        """Return the schema of the result for an input schema. Raises DataError: two fields of one name."""
         return self._plans.get(schema, self._make_plan)[0]
 
     def _make_plan(self, schema: Schema) -> tuple[Schema, list[int]]:
@@ -122,8 +122,8 @@ class ReplaceField(SideTransformation):
 
 
 class ReplaceFieldKey(ReplaceField, OfKey):
-    """Replaces fields of keys."""
+    """Drops, keeps or renames fields of a record's key."""
 
 
 class ReplaceFieldValue(ReplaceField, OfValue):
-    """Replaces fields of values."""
+    """Drops, keeps or renames fields of a record's value."""

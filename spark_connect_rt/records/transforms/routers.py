@@ -15,7 +15,7 @@ from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.records.transforms.key_or_value import required_text, valid_regex
 
-# The replacement of a Java regular expression: ``$1``, ``${name}``, and a backslash before what stands for itself.
+# The replacement of a Java regular expression: ``$1``, ``${name}``, and a backslash before a literal character.
 
 
 Piece = str | int
@@ -67,7 +67,7 @@ def _group(pattern: re.Pattern[str], text: str, index: int) -> tuple[int, int]:
 
 
 def replaced_first(pattern: re.Pattern[str], text: str, pieces: tuple[Piece, ...]) -> str:
-    """Return ``text`` with what the pattern finds first replaced (Java ``Matcher.replaceFirst``)."""
+    """Return ``text`` with the pattern's first match replaced (Java ``Matcher.replaceFirst``)."""
     found = pattern.search(text)
     if found is None:
         return text
@@ -104,10 +104,10 @@ TIMESTAMP_CONFIG = ConfigDef(
 
 
 class RegexRouter(Transformation):
-    """Renames the topics that match."""
+    """Renames the topics that match a regular expression."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return REGEX_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -138,7 +138,7 @@ class RegexRouter(Transformation):
     takes_headers = True
 
     def apply_batch(self, batch: B) -> B | None:
-        """Return the batch for its new topic; None: the replacement is wrong, as rows will say."""
+        """Return the batch for its new topic; None: the replacement is invalid, as rows will report."""
         try:
             return replace(batch, topic=self.topic_for(batch.topic))
         except DataError:
@@ -146,10 +146,10 @@ class RegexRouter(Transformation):
 
 
 class TimestampRouter(Transformation):
-    """Puts the timestamp into the topic."""
+    """Renames the topic of each record by its timestamp."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return TIMESTAMP_CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:

@@ -34,10 +34,10 @@ CONFIG = ConfigDef(
 
 
 class SetSchemaMetadata(SideTransformation):
-    """Renames and renumbers schemas."""
+    """Sets the name and version of schemas."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -62,11 +62,11 @@ class SetSchemaMetadata(SideTransformation):
         return self.changed(record, updated, value)
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out."""
+        """Return the schema of the result for an input schema."""
         return self._schemas.get(schema, self._make_schema)
 
     def _make_schema(self, schema: Schema) -> Schema:
-        fields_of(schema)  # Java asks for them, and so refuses what is no struct
+        fields_of(schema)  # Java reads its fields, and so rejects a schema that is not a struct
         name = schema.name if self._name is None else self._name
         return replace(schema, name=name, version=schema.version if self._version is None else self._version)
 

@@ -1,6 +1,6 @@
-"""A struct column taken apart and put together, where that is exactly what rows would give.
+"""A struct column split and rebuilt, where the result equals that of the rows.
 
-Every function answers None where it is not: nulls that a default stands for, logical types, maps, mixed shapes.
+Otherwise each function returns None: nulls that a default replaces, logical types, maps, mixed shapes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def arrow_type(schema: Schema) -> pa.DataType | None:
 
 
 def agrees(schema: Schema | None, column: pa.Array) -> bool:
-    """Whether a flat column holds just what its schema says, and nothing that a default or a check would change."""
+    """Whether a flat column fits its schema exactly, with no value that a default or a check would change."""
     if schema is None:
         kind = column.type
         return any(is_kind(kind) for is_kind in _PLAIN) or kind in (pa.float32(), pa.float64())

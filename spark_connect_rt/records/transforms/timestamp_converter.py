@@ -66,7 +66,7 @@ def schema_of_kind(kind: str, optional: bool) -> Schema:
 
 
 def kind_of_schema(schema: Schema) -> str:
-    """Return the form of values of a schema. Raises DataError: they are no moments."""
+    """Return the form of values of a schema. Raises DataError: its values are not moments."""
     for kind, name in LOGICAL.items():
         if schema.name == name:
             return kind
@@ -76,7 +76,7 @@ def kind_of_schema(schema: Schema) -> str:
 
 
 def kind_of_value(value: Any) -> str:
-    """Return the form of a value without a schema. Raises DataError: it is no moment."""
+    """Return the form of a value without a schema. Raises DataError: it is not a moment."""
     if isinstance(value, dt.date | dt.time):
         return TIMESTAMP
     if isinstance(value, int) and not isinstance(value, bool):
@@ -120,14 +120,14 @@ def from_ms(kind: str, ms: int, form: TimestampForm) -> Any:
 
 
 def unix_to_ms(value: int, precision: str) -> int:
-    """Return ms; parts of a ms are cut off towards the epoch, what is too large is the largest."""
+    """Return ms. Parts of a ms are dropped (towards the epoch); a number that is too large becomes the largest."""
     if precision == "seconds":
         return min(max(value * 1000, _LONG_MIN), _LONG_MAX)
     return _cut(value, _PER_MS.get(precision, 1))
 
 
 def ms_to_unix(ms: int, precision: str) -> int:
-    """Return the Unix time of ms; parts of a second are cut off towards the epoch."""
+    """Return the Unix time of ms. Parts of a second are dropped (towards the epoch)."""
     if precision == "seconds":
         return _cut(ms, 1000)
     return min(max(ms * _PER_MS.get(precision, 1), _LONG_MIN), _LONG_MAX)
@@ -155,18 +155,18 @@ CONFIG = ConfigDef(
     ]
 )
 _PURPOSE = "converting timestamp formats"
-_CENTURY_YEARS = 80  # years of two digits are read as of 80 years before the start on
+_CENTURY_YEARS = 80  # years of two digits belong to the 100 years that begin 80 years before the start
 
 
 class TimestampConverter(SideTransformation):
-    """Converts; null stays null."""
+    """Converts a moment between text, Unix time, date, time and timestamp; null stays null."""
 
     def __init__(self, today: Callable[[], dt.date] = dt.date.today) -> None:
-        """Take the clock: it says what century years of two digits are of, as in Java."""
+        """Take the clock, which determines the century of years with two digits, as in Java."""
         self._today = today
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -196,7 +196,7 @@ class TimestampConverter(SideTransformation):
         return TimestampForm(pattern, parts, precision, century_start)
 
     def apply(self, record: R) -> R | None:
-        """Return the record with the moment in its new form. Raises DataError: it is none."""
+        """Return the record with the moment in its new form. Raises DataError: the value is not a moment."""
         schema, value = self.schema_of(record), self.value_of(record)
         if schema is not None:
             return self._with_schema(record, schema, value)
@@ -226,7 +226,7 @@ class TimestampConverter(SideTransformation):
         return from_ms(self.kind, to_ms(kind or kind_of_value(value), value, self.form), self.form)
 
     def updated_schema(self, schema: Schema) -> Schema:
-        """Return the schema of what comes out."""
+        """Return the schema of the result for an input schema."""
         return self._schemas.get(schema, self._make_schema)
 
     def _make_schema(self, schema: Schema) -> Schema:
@@ -242,8 +242,8 @@ class TimestampConverter(SideTransformation):
 
 
 class TimestampConverterKey(TimestampConverter, OfKey):
-    """Converts in keys."""
+    """Converts a moment in a record's key, or the whole key."""
 
 
 class TimestampConverterValue(TimestampConverter, OfValue):
-    """Converts in values."""
+    """Converts a moment in a record's value, or the whole value."""

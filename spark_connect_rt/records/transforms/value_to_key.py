@@ -30,7 +30,7 @@ class ValueToKey(Transformation):
     """Makes the key a struct or map of some of the value's fields."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declarations of this transformation's settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""The REST contract of a worker in memory, for tests of what is built on it: the console, the command line."""
+"""The REST contract of a worker in memory, for tests of its clients: the console, the command line."""

@@ -1,7 +1,7 @@
 """An ASGI application that answers the REST contract from memory.
 
-Owns no rule of the product: it keeps what it is given, checks bodies only as far as the contract names them, and
-writes down every request. ``without``: resources that it does not serve, as a worker of Java serves none.
+Owns no rule of the product: it stores the bodies, checks them only as far as the contract names them, and notes every
+request. ``without``: resources that it does not serve, as a worker of Java serves none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Refused(Exception):
-    """Becomes Connect's error body."""
+    """A rejected request, which becomes Connect's error body."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -38,7 +38,8 @@ class StandIn:
         """``without``: first words below /admin that answer 404 ("history", "dead-letters" ...)."""
         self.without = set(without)
         self.requests: list[tuple[str, str, Any]] = []  # method, path?query, body
-        self.answers: dict[tuple[str, str], tuple[int, Any]] = {}  # (method, path) -> instead of its own answer
+        # (method, path) -> status and body that replace the normal answer
+        self.answers: dict[tuple[str, str], tuple[int, Any]] = {}
         self.connectors = content.connectors()
         self.group = content.group()
         self.events = content.events()

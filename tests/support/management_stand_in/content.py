@@ -1,4 +1,4 @@
-"""What the stand-in starts with: a small group that shows one of everything, hostile text included."""
+"""The initial content of the stand-in: a small group that shows one of everything, hostile text included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(name: str, kind: str = "source", state: str = "RUNNING", **parts: Any) -
 
 
 def connectors() -> dict[str, dict[str, Any]]:
-    """Return name -> what the stand-in keeps of a connector."""
+    """Return name -> the stand-in's data of a connector."""
     broken = row(
         "orders-sink", "sink", aggregate="DEGRADED", tasks={"RUNNING": 1, "FAILED": 1}, last_error=NASTY,
         last_error_at_ms=NOW_MS - 60_000, abnormal=True, why="1 task FAILED", errors=3,

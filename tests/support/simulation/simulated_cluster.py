@@ -1,7 +1,7 @@
 """A whole worker group of a simulation: real herders, stores and assignors in processes that freeze and die.
 
-Owns the wiring of one cluster on one scheduler. What goes wrong, and when, is in simulated_faults.py; what must hold
-in simulated_invariants.py. No thread of the machine, no clock of the machine, no socket.
+Owns the wiring of one cluster on one scheduler. simulated_faults.py decides about faults, and simulated_invariants.py
+checks what must hold. No thread of the machine, no clock of the machine, no socket.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SimulatedWorker:
 
     @property
     def in_service(self) -> bool:
-        """Return whether it lives and nobody told it to end."""
+        """Return whether the worker lives and was not asked to stop."""
         return self.process.alive and not self.stopping
 
 
@@ -90,7 +90,7 @@ class SimulatedPeers:
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """See PeerClient."""
+        """Send a request to another worker's herder. Raises RetriableError: the worker does not live."""
         parts = urlsplit(url)
         worker = self._cluster.workers.get(parts.netloc.partition(":")[0])
         if worker is None or not worker.process.alive:
@@ -108,11 +108,11 @@ class SimulatedPeers:
         return PeerAnswer(204, b"")
 
     def close(self) -> None:
-        """See PeerClient."""
+        """Do nothing: there are no connections."""
 
 
 def wait_for(process: SimulatedProcess, answer: Future[T], timeout_ms: int) -> T:
-    """Wait for an answer on a thread of ``process``. Raises what it holds, TimedOutError."""
+    """Wait for an answer on a thread of ``process``. Raises its error, TimedOutError."""
     done = process.event()
     answer.add_done_callback(lambda _: done.set())
     if not done.wait(timeout_ms / 1000):
@@ -186,7 +186,7 @@ class SimulatedCluster:
         return worker
 
     def crash(self, name: str) -> None:
-        """kill -9: what was on its way may be lost; its coordinator finds out by its silence."""
+        """kill -9: its data in flight may be lost, and its coordinator notices only the missing heartbeats."""
         worker = self.workers[name]
         worker.process.kill()
         worker.member.vanish()
@@ -194,7 +194,7 @@ class SimulatedCluster:
             log.stop()
 
     def stop(self, name: str) -> None:
-        """SIGTERM."""
+        """Stop a worker in order, as SIGTERM does."""
         worker = self.workers[name]
         if worker.in_service:
             worker.stopping = True
@@ -213,7 +213,7 @@ class SimulatedCluster:
         worker.process.kill()
 
     def in_service(self) -> list[SimulatedWorker]:
-        """Return the workers that live and were not told to end."""
+        """Return the workers that live and were not asked to stop."""
         return [worker for worker in self.workers.values() if worker.in_service]
 
     def leader(self) -> SimulatedWorker | None:
@@ -228,7 +228,7 @@ class SimulatedCluster:
                 raise AssertionError(f"not within {limit_ms} ms:\n{self.describe()}")
 
     def run_for(self, duration_ms: int) -> None:
-        """Let virtual time pass."""
+        """Let virtual time pass, and everything that is due meanwhile happen."""
         end_ms = self.scheduler.at_ms + duration_ms
         reached = self.scheduler.later(duration_ms, lambda: None)
         while self.scheduler.at_ms < end_ms:
@@ -254,14 +254,14 @@ class SimulatedCluster:
         return f"tasks on workers out of service: {strangers}" if strangers else None
 
     def close(self) -> None:
-        """Throw everything away."""
+        """Kill every process and free its threads."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
             process.unwind()
 
     def describe(self) -> str:
-        """Return what every worker said last."""
+        """Return the last report of every worker."""
         lines: list[str] = [f"t={self.scheduler.at_ms} ms"]
         for name, worker in self.workers.items():
             state = "alive" if worker.in_service else "out of service"
@@ -287,9 +287,9 @@ def _raising(scheduler: Scheduler) -> Report:
 def expected_tasks(worker: SimulatedWorker) -> tuple[set[str], set[str]]:
     """Return which tasks must live by the configuration this worker knows, and which others may.
 
-    A PAUSED connector keeps the tasks it had. When it is configured anew its task set is older than its configuration;
-    after a compaction whoever reads the topic from its beginning takes that set for a deleted connector's, as Java
-    does. Resuming it mends that, so until then its tasks may live, but need not.
+    A PAUSED connector keeps its tasks. When it is configured again, its task set is older than its configuration. After
+    a compaction, a worker that reads the topic from its beginning takes that set for a deleted connector's, as Java
+    does. A resume repairs that. Until then its tasks may live, but need not.
     """
     snapshot = worker.config_store.snapshot()
     must: set[str] = set()

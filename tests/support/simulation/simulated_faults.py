@@ -1,7 +1,7 @@
-"""What goes wrong in a simulation, and what users do meanwhile; every choice is the seed's.
+"""The faults of a simulation, and the users' actions meanwhile. The seed makes every choice.
 
 Owns the kinds of faults and how often each struck. A fault is ordered by ``strike`` and ends by itself, or when
-``stop`` says that faults are over.
+``stop`` ends all faults.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ SLOW_TOPIC_MS = 900  # each way
 
 
 class Faults:
-    """Strikes a cluster; counts."""
+    """Strikes a cluster with faults, and counts them."""
 
     def __init__(self, cluster: SimulatedCluster, max_workers: int = 4) -> None:
         self._cluster = cluster
         self._scheduler = cluster.scheduler
         self._max_workers = max_workers
         self._number = len(cluster.workers)
-        self._under_way: list[Callable[[], None]] = []  # what ends each fault
+        self._under_way: list[Callable[[], None]] = []  # the calls that end the faults in progress
         self.struck: Counter[str] = Counter()
         self.over = False
 
     def strike(self, kind: str) -> None:
-        """Let one fault strike; one that finds nobody to strike is not counted."""
+        """Let one fault strike. A fault without a victim is not counted."""
         kinds: dict[str, Callable[[], bool]] = {
             "crash": lambda: self._crash(self._victim()),
             "freeze": lambda: self._freeze(self._victim()),

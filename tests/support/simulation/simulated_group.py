@@ -1,7 +1,7 @@
 """The worker group of a simulation: the memory group and the real membership machine, over links that fail.
 
-Owns ``SimulatedGroup`` (a coordinator whose clock is virtual) and ``SimulatedMember``: requests and answers travel in
-order, are lost while the link is down, and every request that stays unanswered ends the connection.
+Owns ``SimulatedGroup`` (a coordinator whose clock is virtual) and ``SimulatedMember``. Requests and answers travel in
+order and are lost while the link is down. A request that is not answered ends the connection.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class SimulatedGroup(MemoryGroup):
         super()._hand_out()
 
     def _watch(self) -> None:
-        """Expel who was silent or late, at the very millisecond it is."""
+        """Expel members that were silent or late, at the very millisecond."""
         now_ms = self.now_ms()
         for member_id, seat in list(self._seats.items()):
             if self._is_over(seat, now_ms):
@@ -110,7 +110,7 @@ class SimulatedGroup(MemoryGroup):
 
 
 class SimulatedMember(MemoryGroupMember):
-    """``group.member.GroupMember`` on a link."""
+    """A ``group.member.GroupMember`` whose requests and answers travel over a simulated link."""
 
     def __init__(
         self, group: SimulatedGroup, client_id: str, process: SimulatedProcess, link: Link, timing: Timing
@@ -122,7 +122,7 @@ class SimulatedMember(MemoryGroupMember):
         self._coordinator = group
         self._scheduler = group.scheduler
         self._inbox = MembershipInbox(process)
-        self.heard_era = 0  # the connection that the coordinator heard of last
+        self.heard_era = 0  # the connection of the last request that the coordinator received
         self.asked_era = {False: 0, True: 0}  # and the one of its last JoinGroup, and SyncGroup
         self._last_arrival_ms = 0
         self._deadline: Alarm | None = None
@@ -133,12 +133,12 @@ class SimulatedMember(MemoryGroupMember):
         return self.link.up and self.coordinator_up and self.process.alive
 
     def start(self) -> None:
-        """See GroupMember."""
+        """Start the member and its heartbeats."""
         super().start()
         self._scheduler.later(self._scheduler.between(1, self.timing.heartbeat_ms), self._beat)
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """See GroupMember."""
+        """Return the next events, after waiting for at most ``timeout_ms`` of virtual time."""
         self._polling += 1
         try:
             if self.state.phase is MemberPhase.LAPSED:
@@ -164,7 +164,7 @@ class SimulatedMember(MemoryGroupMember):
         self._scheduler.later(at_ms - self._scheduler.at_ms, arrive)
 
     def _ask(self, request: Callable[[], None]) -> None:
-        """Send a request; what it is answered is heard only while its connection is the member's."""
+        """Send a request. Its answer is delivered only while its connection is the member's."""
         era = self.era
 
         def serve() -> None:
@@ -192,7 +192,7 @@ class SimulatedMember(MemoryGroupMember):
         self._watch_deadline()
 
     def check_time(self) -> None:
-        """Let the machine know what is overdue."""
+        """Pass overdue events to the state machine."""
         super().check_time()
         self._watch_deadline()
 

@@ -1,8 +1,11 @@
-"""What must always be true of a simulated cluster, checked against the ground truth at the moment it changes.
+"""Invariants of a simulated cluster, checked against the ground truth at the moment it changes.
 
-Owns ``GroundTruth``: which task instances live, which records are in Kafka, what the offset topic was told. It never
-asks a herder. Invariants (docs/contributing/code_and_tests.md): S1 no task lives twice; S2 no committed offset goes
-back or passes a record that was not acknowledged (S4: so none is lost); S3 and S5 are checked when faults have stopped.
+Owns ``GroundTruth``: which task instances live, which records are in Kafka, what was written to the offset topic. It
+never asks a herder. Invariants (docs/contributing/code_and_tests.md):
+
+- S1: no task lives twice
+- S2: no committed offset goes back or passes a record that was not acknowledged (S4: so none is lost)
+- S3 and S5 are checked when faults have stopped
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class LiveTask:
 
 
 class GroundTruth:
-    """What really is, as nobody in the cluster can know it."""
+    """The true state of the cluster, which no process in it can know."""
 
     def __init__(self) -> None:
         self.alive: dict[ConnectorTaskId, list[LiveTask]] = defaultdict(list)
@@ -58,7 +61,7 @@ class GroundTruth:
         self.starts += 1
 
     def ended(self, task: LiveTask) -> None:
-        """An instance is gone."""
+        """Note that a task's instance has ended."""
         self.alive[task.task].remove(task)
         self.history.append(("ends", task.worker, str(task.task)))
 

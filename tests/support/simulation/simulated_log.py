@@ -1,6 +1,6 @@
-"""Compacted logs of a simulation: every append, answer and fetch travels, and may be held up or lost.
+"""Compacted logs of a simulation: every append, answer and fetch travels, and may be delayed or lost.
 
-Owns ``Link`` (one worker's way to the brokers), ``SimulatedTopic`` (what the broker holds, and who hears of it) and
+Owns ``Link`` (one worker's way to the brokers), ``SimulatedTopic`` (the broker's content, and its readers) and
 ``SimulatedLog`` (port CompactedLog). A producer is idempotent: its appends arrive in order and once.
 """
 
@@ -40,11 +40,11 @@ class Link:
             self._waiting.append(call)
 
     def cut(self) -> None:
-        """Let nothing through."""
+        """Let no message through from now on."""
         self.up = False
 
     def mend(self) -> None:
-        """Let everything through again, first what waited."""
+        """Let all messages through again, first those that waited."""
         self.up = True
         waiting, self._waiting = self._waiting, []
         for call in waiting:
@@ -52,7 +52,7 @@ class Link:
 
 
 class SimulatedTopic(MemoryLogTopic):
-    """A topic that tells its readers when there is more, and the watchers what was written."""
+    """A topic that notifies its readers of new records, and passes every write to the watcher."""
 
     def __init__(self, name: str, watch: Callable[[Records], None] = lambda _: None) -> None:
         super().__init__(name)
@@ -60,7 +60,7 @@ class SimulatedTopic(MemoryLogTopic):
         self._watch = watch
 
     def write(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
-        """Append, and let everybody hear of it."""
+        """Append records and notify every reader."""
         written = [(key or b"", value) for key, value in records]
         super().write(written)
         self._watch(written)
@@ -85,7 +85,7 @@ class SimulatedLog:
         self, topic: SimulatedTopic, process: SimulatedProcess, link: Link, delivery_limit_ms: int = 120_000
     ) -> None:
         self.topic = topic
-        self.lose_next_answer = False  # the next append is written, its writer is told that it failed
+        self.lose_next_answer = False  # the next append is written, but its writer gets a failure
         self.slow_ms = link.slow_ms
         self.refuse_next = False  # the next append is not written, or not all of it
         self._process = process
@@ -102,7 +102,7 @@ class SimulatedLog:
         self._stopped = False
 
     def start(self, on_records: OnRecords) -> None:
-        """See the port."""
+        """Read the topic to its end, then deliver later records. Raises RetriableError: the end was not reached."""
         self._on_records = on_records
         self.topic.readers.append(self)
         try:
@@ -111,7 +111,7 @@ class SimulatedLog:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable") from error
 
     def append(self, records: Records, on_appended: OnAppended | None = None) -> None:
-        """See the port."""
+        """Queue records, which are sent in order and expire after the delivery limit."""
         if self._stopped:
             raise ConnectError(f"topic {self.topic.name}: the log is stopped")
         give_up_ms = self._scheduler.at_ms + self._delivery_limit_ms
@@ -120,7 +120,7 @@ class SimulatedLog:
         self._send_next()
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """Wait until the queue is empty. Raises TimedOutError, and RetriableError: an append failed."""
         if not self._changed.wait_for(lambda: not self._queue, timeout_ms / 1000):
             raise TimedOutError(f"topic {self.topic.name}: not every append was acknowledged in {timeout_ms} ms")
         failed, self._failed = self._failed, None
@@ -128,7 +128,7 @@ class SimulatedLog:
             raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See the port."""
+        """Flush, ask for the topic's end, and wait until it is delivered. Raises TimedOutError."""
         end_ms = self._scheduler.at_ms + timeout_ms
         self.flush(timeout_ms)
         asked: list[list[int]] = []
@@ -138,14 +138,14 @@ class SimulatedLog:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
 
     def read_back(self, timeout_ms: int) -> None:
-        """See the port."""
+        """Read to the end, as ``read_to_end`` does."""
         self.read_to_end(timeout_ms)
 
     def delete_leftovers(self, keys: Sequence[bytes]) -> None:
         """Do nothing: there is only one partition."""
 
     def stop(self) -> None:
-        """See the port."""
+        """Stop delivering records to this log."""
         self._stopped = True
         if self in self.topic.readers:
             self.topic.readers.remove(self)
@@ -207,7 +207,7 @@ class SimulatedLog:
         self._link.later(lambda: self._process.arrive(lambda: self._answered(append, error)), self.slow_ms)
 
     def _write_some(self, records: Records) -> None:
-        """A producer may need more than one batch for an append: what was in the first ones is there."""
+        """Write only the first records of an append, as a producer that needs more than one batch for it may do."""
         if len(records) > 1 and (written := self._scheduler.between(0, len(records) - 1)):
             self.topic.write(records[:written])
 

@@ -1,7 +1,7 @@
-"""One schedule: a cluster, users and faults for a while, then quiet, and what must then be true. The seed is all of it.
+"""One schedule: a cluster, users and faults for a while, then quiet, and the checks afterwards. A seed determines all.
 
-Owns the shape of a schedule and what is counted. ``run_schedule(seed)`` is the same on every machine and in every
-process; ``run_schedules`` runs many of them.
+Owns the shape of a schedule and its counters. ``run_schedule(seed)`` is the same on every machine and in every process;
+``run_schedules`` runs many of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Tally:
-    """What happened in one schedule, or in many."""
+    """The totals of one schedule, or of many."""
 
     schedules: int = 0
     steps: int = 0
@@ -46,7 +46,7 @@ class Tally:
     writes: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Tally) -> None:
-        """Count another one in."""
+        """Add the totals of another tally."""
         for name in ("schedules", "steps", "virtual_ms", "generations", "leader_changes", "task_starts", "batches"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.commits += other.commits
@@ -82,7 +82,7 @@ class ScheduleFailed(AssertionError):
 
 
 class Schedule:
-    """One seed's run."""
+    """The run of one seed: cluster, faults and users."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Schedule:
         self._leader_id = ""
 
     def run(self) -> Tally:
-        """Run it. Raises ScheduleFailed."""
+        """Run the schedule. Raises ScheduleFailed: an invariant is broken, or a thread raised."""
         settled_ms = 0
         try:
             self._trouble(self._scheduler.between(*self._trouble_ms))

@@ -1,4 +1,4 @@
-"""Slices of a simulation: executor processes that live beside their driver (port SlotLauncher of spark.driver).
+"""Slices of a simulation: executor processes that live next to their driver (port SlotLauncher of spark.driver).
 
 Owns the transport (``SimulatedSliceLauncher``: pings, cuts, losses), the processes (``SimulatedSlice``) and the tasks
 in them (``HostedTask``). Every decision about them is the real engine's. A slice outlives a frozen driver until no ping
@@ -25,7 +25,7 @@ class SliceTimes:
     connect_ms: int = 200  # at most, until both halves of a slice are up
     start_ms: int = 100  # at most, from its message until a task's code runs
     batch_ms: int = 5_000  # at most, from one durable batch to the next
-    kill_ms: int = 1_000  # at most, until what was killed is certainly dead
+    kill_ms: int = 1_000  # at most, until a killed process is certainly dead
     orphan_ms: int = 500  # at most, until a slice whose driver was killed is dead
     silence_ms: int = 6_000  # (E5) a slice that gets no ping for so long ends itself
     ping_ms: int = 2_000  # the driver pings this often
@@ -37,15 +37,15 @@ BUSY_BATCH_BYTES = 64 * 1024 * 1024
 
 
 class SimulatedSliceLauncher:
-    """Port SlotLauncher of one worker, and what goes wrong with its executors."""
+    """Port SlotLauncher of one worker, and the faults of its executors."""
 
     def __init__(self, process: SimulatedProcess, truth: GroundTruth, times: SliceTimes, busy_share: float) -> None:
-        """``busy_share`` of the tasks move so much that the engine gives them a slot of their own."""
+        """``busy_share`` of the tasks move so much that the engine gives each of them a separate slot."""
         self.process = process
         self.truth = truth
         self.times = times
         self.busy_share = busy_share
-        self.slow_batch_ms = 0  # the next batch of whoever writes one takes this long
+        self.slow_batch_ms = 0  # the next batch that a task writes takes this long
         self.slow_connect_ms = 0  # so does the next slice until it is up
         self.killers: set[str] = set()  # tasks that end their process KILLER_MS after they began
         self.quiet: set[str] = set()  # tasks that have nothing to do
@@ -54,22 +54,22 @@ class SimulatedSliceLauncher:
         self._holds_lease: Callable[[], bool] = lambda: True
 
     def open(self, on_event: OnSliceEvent) -> None:
-        """See SlotLauncher."""
+        """Take the listener of all slices' events, and begin to ping."""
         self.on_event = on_event
         self._ping()
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See SlotLauncher."""
+        """Take the condition under which slices are kept alive."""
         self._holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> SimulatedSlice:
-        """See SlotLauncher."""
+        """Start a slice and return it."""
         slice_ = SimulatedSlice(self, slice_id)
         self.slices.append(slice_)
         return slice_
 
     def close(self) -> None:
-        """See SlotLauncher."""
+        """Abort every slice that still lives."""
         for slice_ in self.slices:
             slice_.abort()
 
@@ -114,15 +114,18 @@ class SimulatedSlice:
     # -- what the driver does
 
     def send(self, message: Message) -> None:
-        """See SliceHandle."""
+        """Send a message to the slice. It arrives after the time of its way."""
         self._down.send(lambda: self._obey(message))
 
     def ping(self) -> None:
-        """Say that it may live on."""
+        """Note that it may live on."""
         self._down.send(self._take_ping)
 
     def abort(self) -> None:
-        """See SliceHandle: dead within the time killing takes; what is under way may or may not be written."""
+        """Abort the slice.
+
+        It dies within the time that killing takes, and batches in flight may or may not be written.
+        """
         if not self.cut_off:
             self.cut_off = True
             self.scheduler.later(self.scheduler.between(1, self.times.kill_ms), lambda: self._end("killed"))
@@ -130,7 +133,7 @@ class SimulatedSlice:
     # -- what goes wrong
 
     def lose(self, why: str) -> None:
-        """Die without being asked."""
+        """Die without a request, for the reason ``why``."""
         self._end(why)
 
     def living(self) -> list[HostedTask]:
@@ -140,7 +143,7 @@ class SimulatedSlice:
     # -- the processes
 
     def report(self, op: str, task: HostedTask, **fields: object) -> None:
-        """Tell the driver something of a task."""
+        """Send the driver a report about a task."""
         self._tell(SliceMessage(self.slice_id, {"op": op, "host": task.host, **fields}))
 
     def ask_offset(self, task: HostedTask) -> None:
@@ -150,7 +153,7 @@ class SimulatedSlice:
         self.report("offsets", task, id=number, partitions=[task.partition])
 
     def forget(self, task: HostedTask) -> None:
-        """A hosting is over."""
+        """Forget a task whose hosting is over."""
         self._tasks.pop(task.host, None)
 
     def _come_up(self) -> None:
@@ -214,7 +217,7 @@ class SimulatedSlice:
 
 
 class _Way:
-    """One direction of a connection: what is sent takes its time and keeps its order."""
+    """One direction of a connection: messages take time and keep their order."""
 
     def __init__(self, scheduler: Scheduler, longest_ms: int) -> None:
         self._scheduler = scheduler
@@ -241,7 +244,7 @@ class HostedTask:
         self._live = LiveTask(launch.task, place.launcher.process.name, launch.generation)
         self._paused = launch.paused
         self._stopping = False
-        self._busy = False  # a batch is under way
+        self._busy = False  # a batch is in flight
         self._batch_bytes = BUSY_BATCH_BYTES if self._scheduler.chance(place.launcher.busy_share) else 100
         self._position = -1  # not known yet
         self._scheduler.later(self._scheduler.between(1, place.times.start_ms), self._begin)
@@ -268,7 +271,7 @@ class HostedTask:
         return True
 
     def take_offset(self, answer: Message) -> None:
-        """Go on from where it was; without an answer it has failed."""
+        """Resume from the stored offset. Without an answer the task has failed."""
         if not self.alive or self._stopping:
             return
         if "error" in answer:
@@ -279,7 +282,7 @@ class HostedTask:
         self._go_on()
 
     def die_torn(self) -> None:
-        """Die in the middle of what it does: it may or may not be written."""
+        """Die in the middle of an operation, which may or may not be written."""
         if self._busy and self._scheduler.chance(0.5):
             self._truth.wrote(self.task, self._position, self._position + 1)
         self._die()

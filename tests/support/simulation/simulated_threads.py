@@ -1,7 +1,7 @@
 """Threads, time and processes of a simulation: one OS thread, one virtual clock, one seed (port Threads).
 
-Owns: who runs next (``Scheduler``), and which threads live, freeze and die together (``SimulatedProcess``). Blocking
-code runs unchanged on greenlets; a thread gives way only where it waits. Time passes only when nobody can run.
+Owns: the order of threads (``Scheduler``), and which threads live, freeze and die together (``SimulatedProcess``).
+Blocking code runs unchanged on greenlets; a thread yields only where it waits. Time passes only when no thread can run.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Alarm:
         self.at_ms, self.call = at_ms, call
 
     def cancel(self) -> None:
-        """See Timer."""
+        """Cancel the call, if it has not run yet."""
         self.call = _nothing
 
 
 class Scheduler:
-    """Decides who runs next and when time passes (port Clock)."""
+    """Decides which thread runs next and when time passes (port Clock)."""
 
     def __init__(self, seed: int | str) -> None:
         self.rng = random.Random(seed)
         self.at_ms = 0
         self.steps = 0
         self._at_once = 0
-        self.failures: list[BaseException] = []  # what threads raised and nobody caught
+        self.failures: list[BaseException] = []  # errors that threads raised and did not catch
         self.current: SimulatedThread | None = None
         self._ready: list[Call] = []
         self._alarms: list[tuple[int, int, Alarm]] = []  # compared by time, then by order of asking
@@ -54,11 +54,11 @@ class Scheduler:
         self.main = getcurrent()
 
     def now_ms(self) -> int:
-        """See Clock."""
+        """Return the virtual time in ms since the epoch."""
         return WALL_CLOCK_START_MS + self.at_ms
 
     def monotonic_ms(self) -> int:
-        """See Clock."""
+        """Return the virtual time in ms since the start."""
         return self.at_ms
 
     def between(self, low: int, high: int) -> int:
@@ -70,7 +70,7 @@ class Scheduler:
         return self.rng.random() < probability
 
     def later(self, delay_ms: int, call: Call) -> Alarm:
-        """Call after ``delay_ms`` of virtual time, whoever lives then."""
+        """Call after ``delay_ms`` of virtual time, even if the caller's process has died."""
         at_ms = self.at_ms + delay_ms if delay_ms > 0 else self.at_ms
         alarm = Alarm(at_ms, call)
         heapq.heappush(self._alarms, (at_ms, next(self._order), alarm))
@@ -106,7 +106,7 @@ class Scheduler:
         return True
 
     def give_way(self) -> None:
-        """Return to the scheduler from a thread; it runs on when it is made ready."""
+        """Return to the scheduler from a thread, which resumes when it is runnable again."""
         thread = self.current
         assert thread is not None
         self.main.switch()
@@ -120,7 +120,7 @@ class SimulatedThread:
     def __init__(self, process: SimulatedProcess, name: str, run: Callable[[], None]) -> None:
         self.process = process
         self.name = name
-        self.wait_number = 0  # a wake-up for an older wait is none
+        self.wait_number = 0  # identifies the current wait: a wake-up for an older one is ignored
         self.notified = False
         self._scheduler = process.scheduler
         self._run = run
@@ -130,11 +130,11 @@ class SimulatedThread:
         process.make_ready(self.resume)
 
     def is_alive(self) -> bool:
-        """See RunningThread."""
+        """Return whether the thread has not ended yet."""
         return not self._ended
 
     def join(self, timeout: float | None = None) -> None:
-        """See RunningThread."""
+        """Wait until the thread has ended, at most ``timeout`` seconds of virtual time."""
         self._end.wait_for(lambda: self._ended, timeout)
 
     def resume(self) -> None:
@@ -144,7 +144,7 @@ class SimulatedThread:
         self._scheduler.current = None
 
     def unwind(self) -> None:
-        """End it where it stands. A waiting greenlet keeps its stack, and all its stack knows, for ever."""
+        """End the thread where it waits. Otherwise its greenlet keeps its stack, with all objects on it, forever."""
         if not self._greenlet.dead:
             self._greenlet.throw(GreenletExit)
 
@@ -190,7 +190,7 @@ class Condition:
         return None
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See the port."""
+        """Wait until notified, at most ``timeout`` seconds of virtual time. Returns whether it was notified."""
         scheduler = self._process.scheduler
         thread = scheduler.current
         if not self._process.alive:
@@ -208,7 +208,7 @@ class Condition:
         return thread.notified
 
     def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:
-        """See the port."""
+        """Wait until the predicate holds, at most ``timeout`` seconds of virtual time. Returns its last result."""
         scheduler = self._process.scheduler
         end_ms = None if timeout is None else scheduler.at_ms + int(timeout * 1000 + 0.999)
         while not (result := predicate()):
@@ -219,7 +219,7 @@ class Condition:
         return result
 
     def notify_all(self) -> None:
-        """See the port."""
+        """Wake every thread that waits for this condition."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             for thread, number in waiting:
@@ -227,23 +227,23 @@ class Condition:
 
 
 class Event:
-    """Port Event."""
+    """Implements the port Event on virtual time."""
 
     def __init__(self, process: SimulatedProcess) -> None:
         self._changed = Condition(process)
         self._up = False
 
     def set(self) -> None:
-        """See the port."""
+        """Set the event and wake every waiting thread."""
         self._up = True
         self._changed.notify_all()
 
     def is_set(self) -> bool:
-        """See the port."""
+        """Return whether the event is set."""
         return self._up
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See the port."""
+        """Wait until the event is set, at most ``timeout`` seconds of virtual time. Returns whether it is set."""
         return self._changed.wait_for(lambda: self._up, timeout)
 
 
@@ -256,7 +256,7 @@ class SimulatedProcess:
         self.alive = True
         self.frozen = False
         self._parked: list[Call] = []  # threads that could run, were the process not frozen
-        self._arrived: deque[Call] = deque()  # what came over the network meanwhile, in order
+        self._arrived: deque[Call] = deque()  # calls that arrived over the network meanwhile, in order
         self._threads: list[SimulatedThread] = []
         self._widows: list[Call] = []
 
@@ -265,31 +265,31 @@ class SimulatedProcess:
         self._widows.append(call)
 
     def start(self, name: str, run: Callable[[], None]) -> SimulatedThread:
-        """See Threads."""
+        """Start a simulated thread in this process."""
         thread = SimulatedThread(self, f"{self.name}/{name}", run)
         self._threads.append(thread)  # kept: a greenlet that is collected while it waits would run its handlers
         return thread
 
     def condition(self) -> Condition:
-        """See Threads."""
+        """Return a new condition for threads of this process."""
         return Condition(self)
 
     def event(self) -> Event:
-        """See Threads."""
+        """Return a new event for threads of this process."""
         return Event(self)
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Alarm:
-        """See Threads."""
+        """Call in this process after ``delay_ms`` of virtual time."""
         return self.scheduler.later(delay_ms, lambda: self.arrive(call))
 
     def unwind(self) -> None:
-        """Give a dead process's memory back, once nobody it could disturb runs any more. Outside of any thread."""
+        """Free a dead process's memory, once it can disturb no running thread. Call it outside of any thread."""
         for thread in self._threads:
             thread.unwind()
         self._threads.clear()
 
     def stacks(self) -> list[str]:
-        """Return where each thread waits, for whoever looks for a deadlock."""
+        """Return where each thread waits, to find deadlocks."""
         return [thread.where() for thread in self._threads if thread.is_alive()]
 
     def make_ready(self, resume: Call) -> None:
@@ -308,7 +308,7 @@ class SimulatedProcess:
             resume()
 
     def arrive(self, call: Call) -> None:
-        """Do what came from outside: at once, or in order after a freeze; never in a dead process."""
+        """Run a call from outside: at once, or in order after a freeze; never in a dead process."""
         if not self.alive:
             return
         if self.frozen or self._arrived:
@@ -317,11 +317,11 @@ class SimulatedProcess:
             call()
 
     def freeze(self) -> None:
-        """SIGSTOP."""
+        """Freeze the process, as SIGSTOP does."""
         self.frozen = True
 
     def thaw(self) -> None:
-        """SIGCONT: threads and what arrived go on side by side."""
+        """Resume the process, as SIGCONT does: threads run, and queued arrivals are delivered."""
         self.frozen = False
         parked, self._parked = self._parked, []
         for resume in parked:

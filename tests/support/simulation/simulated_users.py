@@ -1,7 +1,7 @@
-"""The users of a simulated cluster: they write configurations by REST's rules and remember what they were told.
+"""The users of a simulated cluster: they write configurations by REST's rules and remember the answers.
 
-Owns what is promised: a write that answered success must be visible on every worker (S5). A write that failed, or
-was not answered, may or may not have happened, until a later one to the same connector succeeds.
+Owns the promises: a write that answered success must be visible on every worker (S5). A write that failed, or was not
+answered, may or may not have happened, until a later one to the same connector succeeds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Wanted = tuple[int, str] | None
 
 @dataclass(slots=True)
 class _Promise:
-    """What may be true of one connector."""
+    """The possible states of one connector."""
 
     possible: set[Wanted] = field(default_factory=lambda: {None})
     busy: bool = False
@@ -156,5 +156,5 @@ class Users:
 
 
 def _fits(what: str, was: Wanted) -> bool:
-    """Return whether a write can succeed on what was there: only configure makes something of nothing."""
+    """Return whether a write can succeed on the present state: only configure creates a connector."""
     return was is not None or what == "configure"

@@ -1,4 +1,4 @@
-"""What every single round must keep to, whatever happened before: the naive twin of the incremental assignor."""
+"""Rules that every round must keep, independent of earlier rounds: the naive twin of the incremental assignor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Held = Mapping[str, ConnectorsAndTasks]
 
 @dataclass(frozen=True)
 class Round:
-    """One round: what it started from and what it told."""
+    """One round: its input and its result."""
 
     memory: AssignorMemory
     configured: ConnectorsAndTasks
@@ -35,7 +35,7 @@ class Round:
 
     @property
     def serves_candidates(self) -> bool:
-        """Return whether lost work went back to who came back empty: some may be taken back at once."""
+        """Return whether lost work went back to members that came back empty: some may be revoked at once."""
         return bool(self.memory.candidates) and self.now_ms >= self.memory.scheduled_rebalance_ms > 0
 
 
@@ -72,7 +72,7 @@ def _disjoint(this: Round) -> list[str]:
 
 
 def _complete(this: Round) -> list[str]:
-    """What is configured runs or is started; only what is lost may wait, and only while a delay runs."""
+    """All configured work runs or is started; only lost work may wait, and only while a delay runs."""
     if this.serves_candidates:
         return []
     placed = {item for member in this.held for item in this.started(member)} | this.active.keys()
@@ -90,7 +90,7 @@ def _no_needless_revocation(this: Round) -> list[str]:
 
 
 def _needless(kind: str, this: Round, held: Sequence[tuple[str, Sequence[object]]]) -> list[str]:
-    """Revoked is what is gone, what runs twice, and for balance all that is above level, or nothing yet."""
+    """Only removed work, work that runs twice, and for balance all work above the level, or nothing yet, is revoked."""
     active, wanted = this.active, set(getattr(this.configured, kind))
     loads, moved = {}, {}
     for member, part in held:

@@ -1,4 +1,4 @@
-"""A worker group without a broker: members hold work, the leader assigns, everybody does as told."""
+"""A worker group without a broker: members hold work, the leader assigns, all members obey."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class SimulatedGroup:
             assert (started & revoked).is_empty, f"{worker} starts and stops {started & revoked}"
             if leader_syncs and worker not in unreached:
                 assert (self.held[worker] & started).is_empty, f"{worker} is told to start what it runs"
-                # Java balances after it dealt lost work to candidates, so a worker may be told to stop what it was
-                # about to be given; nobody runs that, and the revocation makes the worker rejoin for the next round.
+                # Java balances after it gave lost work to candidates, so a worker may have to stop work that it was
+                # about to get. No worker runs that, and the revocation makes the worker rejoin for the next round.
                 never_given = revoked - self.held[worker]
                 for other, held in self.held.items():
                     assert (never_given & held).is_empty, f"{worker} is told to stop what {other} runs"
@@ -104,7 +104,7 @@ class SimulatedGroup:
         return sorted((len(held.connectors), len(held.tasks)) for held in self.held.values())
 
     def problems(self) -> list[str]:
-        """Return what is not complete, not disjoint or not balanced now, and what no round should have done."""
+        """Return violations: work that is not complete, disjoint or balanced now, and forbidden results of rounds."""
         wanted = configured(self.connectors)
         connectors = Counter(c for held in self.held.values() for c in held.connectors)
         tasks = Counter(t for held in self.held.values() for t in held.tasks)

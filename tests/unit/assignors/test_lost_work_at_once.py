@@ -1,4 +1,4 @@
-"""In a group of our own workers lost work is placed at once, while the pause between revocations stays Java's."""
+"""In a group that has only our workers, lost work is placed at once; the pause between revocations stays Java's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""E5: what a stopped driver left behind on executors ends before the group gives its tasks away."""
+"""E5: the executors of a stopped driver end their work before the group assigns its tasks elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no single setting of a connector shows: override policy, topic creation, dead letters, groups."""
+"""Problems that involve several settings of a connector: override policy, topic creation, dead letters, groups."""
 
 from __future__ import annotations
 

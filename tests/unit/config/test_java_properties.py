@@ -1,4 +1,4 @@
-"""Java properties syntax."""
+"""The syntax of Java properties files."""
 
 from __future__ import annotations
 

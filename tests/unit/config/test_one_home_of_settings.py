@@ -1,4 +1,4 @@
-"""A worker's settings are parsed once, in ``config``: nothing else knows their defaults, and none is parsed in vain."""
+"""A worker's settings are parsed once, in ``config``: nothing else knows their defaults, and all of them are used."""
 
 from __future__ import annotations
 

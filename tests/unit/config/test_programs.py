@@ -1,4 +1,4 @@
-"""Which programs a connector may run and install is for the worker's file to say."""
+"""The worker's file alone decides which programs a connector may run and install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stored configuration: it can be compared, handed on and resolved, and no setting can be read of it."""
+"""A stored configuration can be compared, forwarded and resolved, and no setting can be read of it."""
 
 from __future__ import annotations
 

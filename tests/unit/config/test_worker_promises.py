@@ -1,4 +1,4 @@
-"""A worker refuses what it cannot protect or promise, and warns of what has no effect."""
+"""A worker rejects settings that it cannot protect or fulfil, and warns of those without effect."""
 
 from __future__ import annotations
 

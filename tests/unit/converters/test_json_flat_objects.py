@@ -1,4 +1,4 @@
-"""Columns of flat JSON objects that Arrow parses: exactly what the texts are one by one, or not at all."""
+"""Columns of flat JSON objects that Arrow parses: exactly the values of the texts one by one, or no column at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StringConverter, ByteArrayConverter and SimpleHeaderConverter."""
+"""Bytes and values of StringConverter, ByteArrayConverter and SimpleHeaderConverter."""
 
 from __future__ import annotations
 

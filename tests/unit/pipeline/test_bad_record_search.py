@@ -1,4 +1,4 @@
-"""What put() refuses is found by halving, in order, within bounds."""
+"""Records that put() rejects are found by halving, in order, within bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def records(count: int) -> list[SinkRecord]:
 
 
 class Target:
-    """Takes what is not bad; all of a put or nothing."""
+    """Takes records that are not bad; all of a put or nothing."""
 
     def __init__(self, bad: Callable[[int], bool]) -> None:
         self.bad = bad

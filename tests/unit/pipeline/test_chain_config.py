@@ -1,4 +1,4 @@
-"""The settings of a chain: which are listed, and what is said of them before anything starts."""
+"""The settings of a chain: which are listed, and which complaints are reported before anything starts."""
 
 from __future__ import annotations
 

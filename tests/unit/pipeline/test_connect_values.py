@@ -1,4 +1,4 @@
-"""Elements of columns as Connect values: what Java's contract promises, at every depth, and what Python cannot hold."""
+"""Elements of columns as Connect values: the types of Java's contract at every depth, and values beyond Python's."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_far_time_makes_only_its_row_errant(column: str, transform: str | None) 
 
 
 def _with_map(piece: SourceBatch) -> SourceBatch:
-    """Return the batch with a map beside, so that no converter has a column form for it."""
+    """Return the batch with an additional map, so that no converter has a column form for it."""
     kind = pa.map_(pa.string(), pa.int64())
     maps = pa.array([[("k", 1)]] * len(piece.values), kind)
     batch = pa.RecordBatch.from_arrays([*piece.values.flatten(), maps], names=["id", "at", "m"])

@@ -1,4 +1,4 @@
-"""What a dead letter queue is sent: Java's headers in Java's order, original bytes, and the sources' own."""
+"""Records of a dead letter queue: Java's headers in Java's order, original bytes, and the sources' own."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_an_error_without_a_message_has_a_null_header() -> None:
 
 
 class _Own(DataError):
-    """A connector's own error."""
+    """An error class that a connector defines."""
 
 
 @pytest.mark.parametrize(

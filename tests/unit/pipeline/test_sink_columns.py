@@ -1,4 +1,4 @@
-"""A sink's columns hold what its records would, and whatever has no exact column form goes by records."""
+"""A sink's columns hold the values of its records, and anything without an exact column form goes by records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as columns on its way to a sink task: what records would hold, or no columns at all."""
+"""JSON as columns on its way to a sink task: the values that records would hold, or no columns at all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pipeline(chain: str, schemas: bool) -> SinkPipeline:
 
 
 def exactly(value: Any) -> Any:
-    """Return what compares as different what Python calls equal: 1, 1.0 and True; fields in another order."""
+    """Return a form in which values differ that Python treats as equal: 1, 1.0 and True; fields in another order."""
     if isinstance(value, Struct):
         return ("struct", value.schema, [exactly(part) for part in value.values(with_defaults=False)])
     if isinstance(value, dict):

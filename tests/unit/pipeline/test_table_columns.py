@@ -1,4 +1,4 @@
-"""A table's rows by columns are those that go record by record, and what does not fit goes that way."""
+"""A table's rows by columns equal those by records, and values that do not fit go by records."""
 
 from __future__ import annotations
 

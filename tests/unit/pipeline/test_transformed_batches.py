@@ -68,7 +68,7 @@ def test_four_transformations_by_columns_give_the_bytes_of_the_rows(schema: Sche
 
 
 class Doubling(Transformation):
-    """A transformation of somebody's own, which has no column form or one that knows of no headers."""
+    """A user's transformation, which has no column form or one that knows of no headers."""
 
     def apply(self, record: R) -> R | None:
         return altered(record, topic=record.topic * 2)

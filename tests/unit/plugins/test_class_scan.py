@@ -1,4 +1,4 @@
-"""A JVM that looks into classes for long, or cannot: lists are answered in time and say so, the rest goes on."""
+"""A JVM that reads classes for a long time, or cannot: lists are answered in time and report it, the rest continues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_S = 60
 
 
 class SlowRuntime(Runtime):
-    """Finds one class in each folder; at the second it hangs until the test lets it go on."""
+    """Finds one class in each folder; at the second it hangs until the test lets it continue."""
 
     def __init__(self) -> None:
         super().__init__("hybrid_warn")

@@ -1,4 +1,4 @@
-"""What a list of plug-ins says of each: one sentence, from a docstring that is read without an import."""
+"""The description of each plug-in in a list: one sentence, from a docstring that is read without an import."""
 
 from __future__ import annotations
 

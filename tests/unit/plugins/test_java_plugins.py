@@ -25,7 +25,7 @@ UNWRAP = "com.example.Unwrap"
 
 
 class Runtime:
-    """Says what a test wants a JVM to say."""
+    """Returns the answers that a test wants of a JVM."""
 
     def __init__(self, discovery: str = "service_load", versions: Mapping[str, str] | None = None) -> None:
         self.discovery = discovery

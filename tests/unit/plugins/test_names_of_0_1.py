@@ -1,4 +1,4 @@
-"""What version 0.1 called modules and classes stays valid: in topics, in configurations, in imports of plug-ins.
+"""The names of modules and classes in version 0.1 stay valid: in topics, in configurations, in imports of plug-ins.
 
 ``names_of_0_1.tsv`` was written by version 0.1, ``config_topic_of_0_1.tsv`` by a worker of it.
 """
@@ -121,7 +121,7 @@ def test_only_connectors_are_stored_under_former_names() -> None:
 
 
 def test_upgraded_group_restarts_no_task_and_writes_no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker takes over a group of version 0.1: what its connector generates is what the topic holds already."""
+    """A worker takes over a group of version 0.1: its connector generates the same configurations as in the topic."""
     text = (HERE / "config_topic_of_0_1.tsv").read_text(encoding="utf-8")
     records = [(key.encode(), value.encode()) for key, value in (line.split("\t") for line in text.splitlines())]
     name = next(name for _, name, _ in PLUGINS if f'"{name}"' in text)

@@ -1,4 +1,4 @@
-"""What is put into the folders of plugin.path while a worker runs."""
+"""Plug-ins that are copied into the folders of plugin.path while a worker runs."""
 
 from __future__ import annotations
 

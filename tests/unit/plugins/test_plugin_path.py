@@ -1,4 +1,4 @@
-"""Plug-ins of ``plugin.path``: found by metadata, imported apart from each other, broken ones told and harmless."""
+"""Plug-ins of ``plugin.path``: found by metadata, imported apart from each other, broken ones reported and harmless."""
 
 from __future__ import annotations
 

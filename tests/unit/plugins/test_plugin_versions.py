@@ -16,7 +16,7 @@ from spark_connect_rt.testing.memory_connectors import MemorySource
 
 
 class Asked:
-    """A catalogue that remembers what it was asked for."""
+    """A catalogue that remembers the names it was asked for."""
 
     def __init__(self, **classes: type[Any]) -> None:
         self._classes = classes

@@ -18,7 +18,7 @@ from spark_connect_rt.plugins.registry import TYPES, Plugins, bundled, kind_of
 
 
 class OwnPredicate(Predicate):
-    """A user's plug-in."""
+    """A predicate as a user's plug-in."""
 
     def test(self, record: object) -> bool:
         return True

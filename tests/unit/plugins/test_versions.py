@@ -1,4 +1,4 @@
-"""Version ranges of KIP-891."""
+"""Version ranges of plug-ins, as in KIP-891."""
 
 from __future__ import annotations
 

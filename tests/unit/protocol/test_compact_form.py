@@ -1,4 +1,4 @@
-"""The compact form: bytes as they go out, both directions, and what is refused."""
+"""The compact form: its bytes, both directions, and rejected bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The offset file's bytes: Java's own, and whatever else somebody may point at."""
+"""The offset file's bytes: Java's own, and any other file that a user may name."""
 
 from __future__ import annotations
 

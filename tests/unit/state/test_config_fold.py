@@ -155,7 +155,7 @@ def test_a_commit_is_overtaken_by_what_is_written_after_it(topic: Topic) -> None
     assert topic.state.overtaken == frozenset()  # nothing is committed yet
     topic.commit(1)
     assert topic.state.overtaken == frozenset()
-    topic.connector()  # the same configuration, but behind the commit
+    topic.connector()  # the same configuration, but after the commit
     assert topic.state.overtaken == {"c"}
     topic.task(0)
     topic.commit(1)
@@ -286,7 +286,7 @@ def test_a_snapshot_does_not_change_afterwards(topic: Topic) -> None:
 
 
 def test_deletion_touches_neither_generation_nor_inconsistency_nor_pending_fencing(topic: Topic) -> None:
-    """Of all that Java keeps beside the configuration; the recreated connector still fences the old producers."""
+    """Java keeps all of these apart from the configuration, and the recreated connector fences the old producers."""
     topic.connector()
     topic.task(0)
     topic.commit(1)

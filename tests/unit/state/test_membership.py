@@ -1,4 +1,4 @@
-"""Every row of the membership table, and the stories that make the rows necessary."""
+"""Every row of the membership table, and the scenarios that make the rows necessary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stores of the history over memory and over a standalone worker's file, and what damage does to them."""
+"""The stores of the history over memory and over a standalone worker's file, and the effect of damage on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local log of a standalone worker, in memory and with the offset file behind it."""
+"""The local log of a standalone worker, in memory and with the offset file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_connect_rt.topics.offset_store import OffsetStore
 
 
 class Reader:
-    """Remembers what a log delivers."""
+    """Remembers the records that a log delivers."""
 
     def __init__(self) -> None:
         self.records: list[LogRecord] = []

@@ -33,7 +33,7 @@ def it() -> Iterator[Fixture]:
 
 
 class HeldLog:
-    """A log whose appends stay unanswered until told, and whose records come back when told."""
+    """A log whose appends are answered, and whose records come back, only when the test says so."""
 
     def __init__(self) -> None:
         self.appends: list[tuple[Sequence[tuple[bytes, bytes | None]], OnAppended]] = []
@@ -157,7 +157,7 @@ def test_going_back_to_what_the_topic_held_before_is_written(held: HeldLog, stor
     held.answer()
     held.deliver(0)
     store.put("c", [(FILE, {"position": 2})])
-    held.answer()  # durable, but not read back yet: the fold still says 1
+    held.answer()  # durable, but not read back yet: the fold still has 1
     store.put("c", [(FILE, {"position": 1})])
     assert len(held.appends) == 3
 
@@ -240,7 +240,7 @@ def test_the_first_look_waits_for_the_topic_and_later_ones_do_not(held: HeldLog,
 
 
 class ManualThreads(MachineThreads):
-    """Timers that run when told."""
+    """Timers that run only when the test calls them."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
@@ -264,7 +264,7 @@ def test_a_failed_append_is_tried_again_by_itself_while_it_is_wanted(held: HeldL
     held.answer(RetriableError("a hiccup"))
     threads.run_due()
     held.answer(RetriableError("another"))
-    assert (told, len(held.appends)) == ([], 2)  # under way still: the run is not over (I5)
+    assert (told, len(held.appends)) == ([], 2)  # still in flight: the run is not over (I5)
     threads.run_due()
     held.answer()
     assert [records for records, _ in held.appends] == [[(KEY, b'{"position":1}')]] * 3
@@ -303,7 +303,7 @@ def test_a_burst_is_waited_for_where_there_was_one_the_last_time(held: HeldLog) 
             store.put(name, [(FILE, {"position": position})], told.append)
 
     burst(1, "abc")
-    assert [len(records) for records, _ in held.appends] == [1]  # nobody knew
+    assert [len(records) for records, _ in held.appends] == [1]  # the store could not know that more offsets follow
     held.answer()
     held.answer()
     burst(2, "abc")

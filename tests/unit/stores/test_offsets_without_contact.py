@@ -1,4 +1,4 @@
-"""I7: what was put while the work was ours never reaches the topic once it may be another's."""
+"""I7: offsets that were put while the work was ours never reach the topic once it may be another worker's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Date patterns that Java takes and no one means."""
+"""Date patterns that Java accepts and users do not intend."""
 
 from __future__ import annotations
 

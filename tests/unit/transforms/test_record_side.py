@@ -1,4 +1,4 @@
-"""What transformations share: sides, structs from mappings, schemas made once."""
+"""The common parts of transformations: sides, structs from mappings, schemas made once."""
 
 from __future__ import annotations
 
