@@ -320,8 +320,8 @@ def _is_wanted(answer: Future[T]) -> bool:
 # connectors that are created in a row would cost the tick one each. Hundreds of calls that come at once run on a few
 # threads, one after the other: with a thread each they keep each other, and REST, from the interpreter. While calls
 # wait, a thread is added every few ms: a call that never returns keeps its thread, as ever, and no other from running.
-# Where the number of threads is limited, calls that hang stop counting, as in Java, which has no limit: a plug-in whose
-# ``validate`` never returns takes threads, and not the worker.
+# Where the number of threads is limited, calls that hang stop counting. Java has no limit. So a plug-in whose
+# ``validate`` never returns takes threads, but it does not stop the worker.
 #
 # Not a ThreadPoolExecutor, for two reasons. At exit the interpreter joins each of its threads, so a plug-in's call that
 # hangs would keep the process. And the tests' simulation schedules threads itself, which takes a port.
