@@ -39,6 +39,7 @@ SIZE_REASONS = {
     "engine/executor/sink_task.py": "the life of one sink task",
     "engine/executor/python_sink.py": "the contract of sinks, and the Python task behind it",
     "engine/java_host/source_task.py": "the life of one Java source task",
+    "kafka/writing/column_producer.py": "the life of a record in a producer",
     "operations/dead_letters/replay.py": "the life of one replay",
     "engine/executor/new_topics.py": "used by three kinds of writers",
     "engine/executor/poll_gate.py": "how tasks share the interpreter, apart from what a task does",
