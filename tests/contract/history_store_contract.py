@@ -1,6 +1,6 @@
 """The contract of the stores of the history over any log.
 
-Inherited by tests/unit/stores and tests/integration/kafka.
+Inherited by tests/unit/topics and tests/integration/kafka.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from tests.support.worker_process import WorkerProcess
 PAGES = (*sorted((ROOT / "docs/howto").glob("*.md")), ROOT / "README.md")
 LONGEST_S = 60.0
 _TESTED = "docs/tutorial runs it: tests/unit/app/development"
-_INSTALLS = "downloads a plug-in: tests/integration/test_maven_install.py, tests/unit/plugin_install"
+_INSTALLS = "downloads a plug-in: tests/integration/test_maven_install.py, tests/unit/operations/plugin_install"
 _ENDLESS = "runs until Ctrl-C: tests/unit/app/cluster"
 _OTHER_CLUSTER = "reads two clusters: tests/integration/kafka/test_mirror_maker.py"
 
@@ -52,14 +52,17 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("java_connectors.md", "connectrt plugins sync-manifests --file worker.properties"): "writes into plugin.path",
     ("lakeflow.md", "connectrt dev"): "reads GitHub: tests/lakeflow_proofs",
     ("mirror.md", "connectrt mirror"): _OTHER_CLUSTER,
-    ("package_a_plugin.md", "connectrt plugins install"): "needs the built wheel: tests/unit/plugin_install",
+    ("package_a_plugin.md", "connectrt plugins install"): "needs the built wheel: tests/unit/operations/plugin_install",
     ("package_a_plugin.md", "connectrt get plugins"): "lists what was installed in the line before",
     ("plugins.md", "connectrt plugins install"): _INSTALLS,
     ("plugins.md", "connectrt plugins remove"): "removes what was installed",
     ("plugins.md", "curl -X POST"): _INSTALLS,
     ("README.md", "connectrt plugins install"): _INSTALLS,
     ("README.md", "connectrt apply -f inventory.json"): "needs Debezium and PostgreSQL",
-    ("write_a_connector.md", "connectrt plugins install"): "needs the built wheel: tests/unit/plugin_install",
+    (
+        "write_a_connector.md",
+        "connectrt plugins install",
+    ): "needs the built wheel: tests/unit/operations/plugin_install",
     ("write_a_connector.md", "connectrt apply"): "needs the installed wheel",
     ("write_a_connector.md", "connectrt describe"): "describes that connector",
     ("write_a_sink.md", "connectrt check"): "needs the installed wheel",

@@ -9,7 +9,7 @@ from spark_connect_rt.group import assignments as eager
 from spark_connect_rt.group.assignments import AssignmentRound, ConnectorsAndTasks, union
 from spark_connect_rt.group.assignor import balance
 from spark_connect_rt.group.subprotocol import WorkerMetadata
-from tests.unit.assignors.simulated_group import SimulatedGroup, configured
+from tests.unit.group.simulated_group import SimulatedGroup, configured
 
 WORKERS = st.sampled_from([f"w{n}" for n in range(6)])
 CONNECTORS = st.sampled_from([f"c{n}" for n in range(5)])

@@ -18,8 +18,8 @@ from spark_connect_rt.group import assignor as incremental
 from spark_connect_rt.group import assignor as revocations
 from spark_connect_rt.group.assignments import NOTHING, ConnectorsAndTasks
 from spark_connect_rt.group.assignor import LostWork
-from tests.unit.assignors.assignment_rules import items
-from tests.unit.assignors.simulated_group import SimulatedGroup, configured
+from tests.unit.group.assignment_rules import items
+from tests.unit.group.simulated_group import SimulatedGroup, configured
 
 WORKERS = [f"w{n}" for n in range(7)]
 CONNECTORS = st.sampled_from([f"c{n}" for n in range(5)])

@@ -18,7 +18,7 @@ from spark_connect_rt.records.converters.json import JsonConverter
 from spark_connect_rt.records.converters.json_bytes import dump_json
 from spark_connect_rt.records.converters.json_values import JsonSettings, to_tree
 from spark_connect_rt.records.converters.primitive_converters import StringConverter
-from tests.unit.converters.test_json import FLIGHT_TEXT, PLAIN, ROW_SCHEMA, ROW_TYPE, WRAPPED
+from tests.unit.records.converters.test_json import FLIGHT_TEXT, PLAIN, ROW_SCHEMA, ROW_TYPE, WRAPPED
 
 slow_machine = settings(deadline=None, max_examples=60)
 

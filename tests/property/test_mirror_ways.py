@@ -14,7 +14,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.copying.pieces import CopiedBatch, CopyRules, behind, laid_out, pieces_of
 from spark_connect_rt.kafka.reading.fetch_consumer import fetched_rows
 from spark_connect_rt.kafka.records.passed_batches import ready_to_send
-from tests.unit.kafka.test_record_batches import ABORT, COMMIT, marker
+from tests.unit.kafka.records.test_record_batches import ABORT, COMMIT, marker
 
 PLACE = TopicPartition("t", 0)
 BYTES = st.none() | st.binary(max_size=40)

@@ -15,7 +15,7 @@ from spark_connect_rt.engine.driver import spark_session as jvm_ahead
 from spark_connect_rt.engine.process_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.testing.worker_settings import worker_settings
-from tests.unit.plugin_install.archives import SOURCE, class_file, jar_bytes
+from tests.unit.operations.plugin_install.archives import SOURCE, class_file, jar_bytes
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, stamp_plugin
 
 POLICY = """

@@ -16,7 +16,7 @@ from spark_connect_rt.base.exit_codes import EXIT_BAD_PROPERTIES, EXIT_MUST_CHAN
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.topics.store_check import StoreFinding, TopicShape, topic_findings
 from tests.support.worker_process import worker_properties
-from tests.unit.app.test_store_actions import MemoryTopics
+from tests.unit.app.offline.test_store_actions import MemoryTopics
 
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"

@@ -15,7 +15,7 @@ from spark_connect_rt.errors import StartupError
 from spark_connect_rt.operations.plugin_install import search
 from spark_connect_rt.operations.plugin_install.actions import settings_page
 from spark_connect_rt.operations.plugin_install.search import FoundPlugin
-from tests.unit.plugin_install.archives import plugin_zip
+from tests.unit.operations.plugin_install.archives import plugin_zip
 
 LONG = "org.example.of.a.group:kafka-connect-of-a-name-that-is-longer-than-a-terminal-is-wide:12.34.56"
 

@@ -9,7 +9,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.kafka.buffered_connection import RESTS, BufferPool
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer, fetched_rows
 from spark_connect_rt.kafka.records import record_batches, record_columns
-from tests.unit.kafka.test_record_batches import batch
+from tests.unit.kafka.records.test_record_batches import batch
 
 PLACE = TopicPartition("t", 0)
 

@@ -120,5 +120,5 @@ def test_times_are_booked_by_folder() -> None:
         ("integration/kafka", 1, 5.0),
     ]
     assert [row["test"] for row in slowest(steps)] == [B, A]
-    assert section_of("tests/unit/state/test_x.py::test") == "unit"
+    assert section_of("tests/unit/topics/test_x.py::test") == "unit"
     assert section_of("tests/integration/test_x.py::test") == "integration"

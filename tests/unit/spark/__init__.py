@@ -1,1 +1,0 @@
-"""Unit tests of the execution engine, without Spark."""
