@@ -11,6 +11,7 @@ Batches come as columns, converted by Java's own converters. Claims, transaction
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,7 +78,7 @@ class JavaSourceTask(HostedSource):
         self._calls = SourceCalls(parts.switches.nudge)
         self._calls.meter = parts.meter
         self._sent = SentFrames()
-        self._held = HeldOffsets(parts.output, self._note_row)
+        self._held = HeldOffsets(parts.output, self._note_row, lambda: self._calls.alive_at_s)
         # A transaction holds its own offsets. With those of the batch before, its records would come twice.
         self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
         self._errants: list[Frame] = []  # of the next batch
@@ -224,8 +225,8 @@ class JavaSourceTask(HostedSource):
                 self._calls.send(ToJava.CONFIG, {"question": frame.head["question"], **now})
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
-            case FromJava.RETRIED:
-                self._held.poll_failed()
+            case FromJava.RETRIED | FromJava.QUIET:
+                self._held.poll_brought_nothing(failed=frame.kind is FromJava.RETRIED)
             case FromJava.FAILED:
                 self._fail(frame.head)
             case FromJava.ENDED:
@@ -429,6 +430,12 @@ class SourceCalls(OnMeter):
         self._poll_bytes = 0  # of the current poll
         self._most = FEWEST_POLLS
         self._gone = False
+        self.alive_at_s = -math.inf  # the last heartbeat, time.monotonic()
+
+    def on_heartbeat(self, head: Mapping[str, Any], pid: int) -> None:
+        """Note that the JVM lives, and show what it says of the task. The JVM's thread."""
+        self.alive_at_s = time.monotonic()
+        super().on_heartbeat(head, pid)
 
     def on_frame(self, frame: Frame) -> None:
         """Queue a frame, and wake the task's thread. The JVM's thread."""
@@ -558,7 +565,7 @@ def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
     return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
 
 
-# A batch's offsets, held back until the next batch is on its way behind it.
+# A batch's offsets, held back until the next batch follows it or the task surely has nothing more.
 #
 # Several records of one offset may come in two polls. For a changed primary key, Debezium makes a delete, a tombstone
 # and an insert, all at the place of the change in the log. It takes all of them for sent once that offset is stored.
@@ -566,50 +573,79 @@ def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
 # batch, and without the hold a kill between the two polls lost the insert. So did a poll that failed: the records that
 # Debezium had ready were lost, and it started again from the stored offsets. Exactly-once sources hold nothing, because
 # a transaction has its offsets.
+#
+# Time alone proves nothing. A JVM that was killed, or gets no processor, is silent while the insert waits in it. So the
+# JVM says when a poll after the batch has brought nothing. If no poll returns, offsets go out after as long as in Java
+# Connect, and only if the JVM lived then.
 
 
-HOLD_S = 0.25  # behind the last batch, when nothing follows
-FAILED_HOLD_S = 60.0  # after a failed poll: the default interval of Java Connect
+HOLD_S = 0.25  # at least, behind the last batch
+LONG_HOLD_S = 60.0  # after a failed poll, or while no poll returns: the default interval of Java Connect
+_RECHECK_S = 1.0  # until the next heartbeat
 _NOTHING = pa.RecordBatch.from_arrays([], names=[])
 
 
 class HeldOffsets:
     """Holds the offsets of the last batch of one task. The task's thread."""
 
-    def __init__(self, output: SourceOutput, add_row: Callable[[], None], clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        output: SourceOutput,
+        add_row: Callable[[], None],
+        alive_at_s: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Hold no offsets yet.
 
         Args:
             output: takes the batches.
             add_row: is called before a row that has offsets only.
+            alive_at_s: returns when the JVM was last known to live, by ``clock``.
             clock: returns seconds.
         """
-        self._output, self._add_row, self._clock = output, add_row, clock
+        self._output, self._add_row, self._alive_at_s, self._clock = output, add_row, alive_at_s, clock
         self._held: SourceOffsets = ()
-        self._until_s = 0.0
+        self._until_s = self._long_until_s = 0.0
+        self._is_quiet = False  # a poll after the held batch has brought nothing
 
     def send(self, converted: ConvertedBatch) -> None:
         """Send a batch with the offsets of the batches before it, and hold its own. Raises the errors of the output."""
         if converted.source_offsets:
             given, self._held = self._held, converted.source_offsets
-            self._until_s = self._clock() + HOLD_S
+            now_s, self._is_quiet = self._clock(), False
+            self._until_s, self._long_until_s = now_s + HOLD_S, now_s + LONG_HOLD_S
             converted = replace(converted, source_offsets=given)
         self._output.send(converted)
 
-    def poll_failed(self) -> None:
-        """Hold longer: the connector may start again from these offsets although records before them are missing."""
-        self._until_s = self._clock() + FAILED_HOLD_S
+    def poll_brought_nothing(self, *, failed: bool) -> None:
+        """Note that the task was polled after the held batch, and returned nothing or failed.
+
+        After a failure the offsets are held longer: the connector may start again from these offsets although records
+        before them are missing.
+        """
+        self._is_quiet = self._is_quiet or not failed
+        if failed:
+            self._until_s = self._long_until_s = self._clock() + LONG_HOLD_S
 
     def wait_s(self) -> float | None:
-        """Return in how many seconds ``release`` is due. None: no offsets are held."""
-        return max(0.0, self._until_s - self._clock()) if self._held else None
+        """Return in how many seconds ``release`` may be due. None: no offsets are held."""
+        if not self._held:
+            return None
+        if self._is_quiet:
+            return max(0.0, self._until_s - self._clock())
+        return max(_RECHECK_S, self._long_until_s - self._clock())
 
     def release(self, *, at_once: bool = True) -> None:
-        """Send the held offsets without records, if their time has come or ``at_once``."""
-        if self._held and (at_once or self._clock() >= self._until_s):
+        """Send the held offsets without records, if nothing can follow them any more or ``at_once``."""
+        if self._held and (at_once or self._is_due()):
             given, self._held = self._held, ()
             self._add_row()
             self._output.send(ConvertedBatch(_NOTHING, given, 0, 0, ()))
+
+    def _is_due(self) -> bool:
+        if self._is_quiet:
+            return self._clock() >= self._until_s
+        return self._alive_at_s() >= self._long_until_s
 
 
 # Records that were sent and are not durable yet: from BATCH rows back to the batches of the JVM. Pure.

@@ -61,6 +61,7 @@ class FromJava(Enum):
     MADE = b"M"  # source: it waits for GO
     IDLE = b"I"  # source: no poll is under way
     RETRIED = b"R"  # source: a poll has failed, and is tried again
+    QUIET = b"Y"  # source: a poll has brought nothing, once after each batch with offsets
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"

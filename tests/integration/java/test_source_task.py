@@ -263,6 +263,20 @@ def test_a_kill_behind_a_poll_that_nothing_follows_has_it_come_again(
     assert list(sources.worker.offsets.values()) == [{"n": 7}]  # a stop holds nothing back
 
 
+def test_offsets_are_held_while_the_jvm_is_silent(sources: Sources) -> None:
+    """A JVM that dies slowly or gets no processor may still have a record of the last offset."""
+    launch = sources.misbehaving("poll:hang@2", "silent", records="7")
+    sources.worker.until(lambda: len(sources.values("silent")) == 7)
+    for pid in pids():
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(4 * held_offsets.HOLD_S)
+    assert list(sources.worker.offsets.values()) == []
+    for pid in pids():
+        os.kill(pid, signal.SIGKILL)
+    sources.worker.until(lambda: len(sources.values("silent")) == 14)
+    assert not sources.worker.of(launch, TaskFailed)
+
+
 def test_offsets_are_held_behind_a_poll_that_failed(sources: Sources) -> None:
     """What the connector had ready may be gone, and it may begin again from the offsets that are stored."""
     launch = sources.misbehaving("poll:retriable@2", "failed", records="7")

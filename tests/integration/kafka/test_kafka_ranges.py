@@ -21,8 +21,8 @@ from spark_connect_rt.engine.datasource.range_stream import RangeStreamReader
 from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.errors import ConnectError, DataError
 from tests.topics import delete_topic
-from tests.unit.datasource.test_range_stream import ALL, values
-from tests.unit.datasource.test_ranges import at, filtered, schema
+from tests.unit.engine.datasource.test_range_stream import ALL, values
+from tests.unit.engine.datasource.test_ranges import at, filtered, schema
 
 LIMIT_S = 120.0
 PLACE = '{{"cluster":"source","topic":"{}","partition":{}}}'

@@ -56,6 +56,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private long batches;
   private long pollMicros;
   private int polls;
+  private boolean offsetsAreHeld; // Python holds those of the last batch until a poll brings nothing
 
   SourceHosted(Home home, int host, ConnectorTaskId id, JsonNode start) throws Exception {
     super(
@@ -163,10 +164,12 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
 
   private void poll() throws Exception {
     List<SourceRecord> polled = null;
+    boolean failed = false;
     long began = System.nanoTime();
     try (var call = doing.in("poll")) {
       polled = task.poll();
     } catch (RetriableException error) {
+      failed = true;
       log.warn("{} failed to poll records from SourceTask. Will retry operation.", id, error);
       send(
           'R', null); // perhaps the connector starts again by itself, from the offsets of the topic
@@ -174,6 +177,10 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     } finally {
       pollMicros += (System.nanoTime() - began) / 1000;
       polls++;
+    }
+    if (offsetsAreHeld && !failed && (polled == null || polled.isEmpty())) {
+      offsetsAreHeld = false;
+      send('Y', null);
     }
     if (polled == null) {
       room.giveBack();
@@ -309,6 +316,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     for (Map.Entry<Map<String, ?>, Map<String, ?>> one : batch.last.entrySet()) {
       stored.addArray().add(home.json(one.getKey())).add(home.json(one.getValue()));
     }
+    offsetsAreHeld |= !claims && !batch.last.isEmpty();
     List<ByteBuffer> buffers = new ArrayList<>();
     ArrayNode sections = head.putArray("sections");
     for (Columns columns : batch.topics.values()) {
