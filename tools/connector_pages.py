@@ -80,10 +80,13 @@ def part_of(name: str) -> ConnectorPart:
 
 def connector_page(name: str, kind: str, description: str, java_class: str, made_by: str, settings: str) -> str:
     """Return the page of one connector; ``settings`` is the table of its settings."""
+    part = part_of(name)
+    also = "" if java_class.startswith("spark_connect_rt.") else f", or `{java_class}`"
+    run = "`connectrt dev FILE --once` runs the example without a broker.\n" if part.inputs else ""
     others = "[Settings of every connector](../connector_settings.md)"
     return (
         f"# {name}\n\n{made_by}\n\n{description}\n\n"
-        f"This {kind} is `{name}`, or `{java_class}`.\n\n"
-        f"{part_of(name).text.strip()}\n\n"
+        f"`connector.class` of this {kind} is `{name}`{also}.\n{run}\n"
+        f"{part.text.strip()}\n\n"
         f"## Settings\n\n{settings}\n{others} are `name`, `tasks.max`, converters and others.\n"
     )

@@ -159,10 +159,8 @@ def _write_inputs(inputs: Mapping[str, str], folder: Path) -> None:
             with closing(sqlite3.connect(path)) as database:
                 database.executescript(text)
             continue
-        program = text.startswith("#!")
-        waits = name.startswith(DATA) and text.rstrip().endswith("2") and path.suffix == ".log"
-        path.write_text(text.replace("#!/usr/bin/env python3", f"#!{sys.executable}").rstrip("\n" if waits else ""))
-        path.chmod(0o755 if program else 0o644)
+        path.write_text(text.replace("#!/usr/bin/env python3", f"#!{sys.executable}"))
+        path.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
 def _read_results(wanted: Mapping[str, str], folder: Path, outcome: Outcome) -> None:
