@@ -17,6 +17,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     CommitResult,
     Committed,
     LiveFile,
+    LoadedTable,
     LostRace,
     NewFile,
     Positions,
@@ -114,7 +115,7 @@ class MemoryTableStore:
         if not self.table.states:
             self.table.states.append(MemoryState(f"table-{self.table.number()}", 0, schema))
 
-    def evolve(self, loaded: LoadedMemoryTable, schema: pa.Schema) -> None:
+    def evolve(self, loaded: LoadedTable, schema: pa.Schema) -> None:
         """See `TableStore.evolve`."""
         self._require_reachable()
         state = self.table.states[-1]
