@@ -21,6 +21,7 @@ from spark_connect_rt.connectors.lakehouse.connect_columns import (
     TypeRules,
     by_halves,
     is_list,
+    list_of,
     list_offsets,
     map_parts,
     parsed_moments,
@@ -335,11 +336,10 @@ def _cast_nested(values: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_map(kind) and pa.types.is_map(values.type):
         offsets, keys, items = map_parts(values)
         keys, items = _cast(keys, kind.key_type, f"{path}.key"), _cast(items, kind.item_type, f"{path}.value")
-        return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
     if is_list(kind) and is_list(values.type):
         flat = _cast(values.flatten(), kind.value_type, f"{path}.element")
-        whole = pa.ListArray.from_arrays(list_offsets(values), flat)
-        return whole.cast(kind)
+        return list_of(list_offsets(values), flat, kind)
     if values.null_count == len(values):
         return pa.nulls(len(values), kind)
     raise DataError(f"{path}: a column of {plain(kind)} cannot hold values of {plain(values.type)}")
@@ -382,7 +382,7 @@ def _checked_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     same = pc.equal(back, values)
     if pa.types.is_floating(values.type):
         same = pc.or_(same, pc.is_nan(values))
-    if not pc.all(same).as_py():
+    if pc.any(pc.invert(same)).as_py():
         raise ValueError(f"a value of {values.type} is not exact as {kind}")
     return found
 
