@@ -26,7 +26,6 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 
 MOST_DIGITS = 38  # of decimals in Iceberg, Delta and Parquet's engines
-_WIDEST = 76  # digits, in Arrow
 _DAY_US = 86_400_000_000
 _UTC = pa.timestamp("us", "UTC")
 _CLOCK = pa.timestamp("us")
