@@ -25,6 +25,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     TableCommit,
     UnknownOutcome,
 )
+from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
 from spark_connect_rt.errors import RetriableError
 
 
@@ -115,10 +116,10 @@ class MemoryTableStore:
         if not self.table.states:
             self.table.states.append(MemoryState(f"table-{self.table.number()}", 0, schema))
 
-    def evolve(self, loaded: LoadedTable, schema: pa.Schema) -> None:
+    def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
         """See `TableStore.evolve`."""
         self._require_reachable()
-        state = self.table.states[-1]
+        state, schema = self.table.states[-1], evolution.schema
         if state.schema not in (loaded.schema, schema):
             raise RetriableError(f"{self.name}: another writer changed the schema")
         for path, rows in self.table.files.items():

@@ -19,6 +19,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     TableCommit,
     TableStore,
 )
+from spark_connect_rt.connectors.lakehouse.table_schema import AddColumn, Evolution
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False), pa.field("name", pa.string())])
 PLACE, OTHER = TopicPartition("orders", 0), TopicPartition("orders.eu-1", 12)
@@ -165,8 +166,9 @@ class TableStoreContract:
     def test_columns_are_added_for_old_and_new_rows(self, store: TableStore) -> None:
         self.append(store, rows_of(1))
         wider = SCHEMA.append(pa.field("note", pa.string()))
-        store.evolve(self.loaded(store), wider)
-        store.evolve(self.loaded(store), wider)
+        evolution = Evolution(wider, (AddColumn("note", pa.string()),))
+        store.evolve(self.loaded(store), evolution)
+        store.evolve(self.loaded(store), evolution)
         assert self.loaded(store).schema.names == ["id", "name", "note"]
         self.append(store, pa.table([[2], ["n2"], ["x"]], schema=wider))
         assert [row.get("note") for row in self.read_rows()] == [None, "x"]

@@ -42,7 +42,7 @@ class History:
         self.now_ms = 0
         MemoryTableStore(self.table).create(SCHEMA, [])
         self.table.on_commit = self.on_commit
-        self.group = {partition: 0 for partition in range(PARTITIONS)}
+        self.group = dict.fromkeys(range(PARTITIONS), 0)
         self.owner: dict[int, int] = {}
         self.held: list[set[int]] = [set() for _ in range(TASKS)]
         self.busy: set[int] = set()

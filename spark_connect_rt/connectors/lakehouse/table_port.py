@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
 
 Positions = npt.NDArray[np.int64]
 """Row numbers within one data file, ascending, from 0."""
@@ -191,10 +192,10 @@ class TableStore(Protocol):
     def create(self, schema: pa.Schema, keys: Sequence[str]) -> None:
         """Create the table with `keys` as identifier columns, unless it exists."""
 
-    def evolve(self, loaded: LoadedTable, schema: pa.Schema) -> None:
-        """Change the table's schema to `schema`, which adds, widens or relaxes columns of the loaded one.
+    def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
+        """Change the loaded table's schema: add, widen or relax columns.
 
-        The change is a commit without rows, and repeating it does nothing. Raises RetriableError if another writer
+        The change has no rows, and repeating it does nothing. Raises RetriableError if another writer
         changed the schema meanwhile.
         """
 
