@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.guard import (
     Resume,
     ResumeReason,
@@ -40,14 +41,12 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     TableCommit,
     TableStore,
 )
+from spark_connect_rt.connectors.lakehouse.table_schema import fit
 from spark_connect_rt.errors import ExternalError, FencedError, RetriableError
 
 log = logging.getLogger(__name__)
 
 MOST_FENCES = 10  # in a row without a commit: two connectors write the same partitions
-OP = "__op"
-"""The column of gathered changes that holds `UPSERT` or `DELETE`."""
-UPSERT, DELETE = "u", "d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +163,19 @@ class TableWriter:
         self._parts = parts
         self._index = index
         self._refill = refill
+        self.schema: pa.Schema | None = None
+        """The table's columns as of the last load. None: the table does not exist, or was not loaded yet."""
         self._places: dict[TopicPartition, _Gathered] = {}
         self._attempt: _Attempt | None = None
         self._fences = 0  # in a row
         self._won_last = False
         self._size = 0
+
+    def load(self) -> LoadedTable | None:
+        """Return the table's newest state, and note its schema."""
+        loaded = self.store.load()
+        self.schema = None if loaded is None else loaded.schema
+        return loaded
 
     # -- partitions come and go
 
@@ -183,7 +190,7 @@ class TableWriter:
 
         Raises RetriableError if the table cannot be loaded.
         """
-        loaded = self.store.load()
+        loaded = self.load()
         stored = {} if loaded is None else loaded.offsets
         found = {}
         for place, position in positions.items():
@@ -207,7 +214,8 @@ class TableWriter:
         """Gather rows of a partition. Those that were added before, or are in the table, are skipped.
 
         Args:
-            rows: columns of the table, and for a table with keys the column `OP`. None: the records have no rows.
+            rows: columns of the table as of `schema`, and for a table with keys the column `OP`. None: the records
+                have no rows.
             offsets: the Kafka offset of each row, ascending.
             end: the offset after the last record, with or without a row.
         """
@@ -281,7 +289,8 @@ class TableWriter:
         waiting = {place: gathered for place, gathered in self._places.items() if gathered.rows}
         if not waiting:
             return None
-        changes = pa.concat_tables([rows for gathered in waiting.values() for rows in gathered.rows])
+        newest = self._schema_of_changes(self.schema)
+        changes = pa.concat_tables([conform(rows, newest) for gathered in waiting.values() for rows in gathered.rows])
         if self._index is not None:
             changes = self._index.latest(changes)
         return _Attempt(
@@ -324,6 +333,8 @@ class TableWriter:
         return frozenset(), False
 
     def _commit_on(self, loaded: LoadedTable, attempt: _Attempt) -> CommitResult:
+        self.schema = loaded.schema
+        attempt.changes = conform(attempt.changes, self._schema_of_changes(loaded.schema))
         upserts = attempt.changes
         dead: Mapping[str, Positions] = {}
         if self._index is not None:
@@ -342,6 +353,10 @@ class TableWriter:
         except Exception:
             self._undo(attempt)  # surely not visible
             raise
+
+    def _schema_of_changes(self, schema: pa.Schema | None) -> pa.Schema:
+        assert schema is not None, "rows were added before the table's schema was known"
+        return schema if self._index is None else schema.insert(0, pa.field(OP, pa.string()))
 
     def _undo(self, attempt: _Attempt) -> None:
         attempt.answer_lost = False
@@ -408,6 +423,23 @@ class TableWriter:
             if self._index is not None:
                 self._index.close()
             self.store.close()
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with exactly the columns of `schema`, after another writer or an earlier batch changed the table.
+
+    Raises ExternalError if a row does not fit.
+    """
+    if rows.schema.equals(schema):
+        return rows
+    fitted = fit(rows, schema)
+    if fitted.unfit:
+        unfit = fitted.unfit[0]
+        raise ExternalError(
+            f"column {unfit.path}: {unfit.reason}. The table's schema was changed while rows waited for their commit. "
+            "Undo the change, or restart the task to read the records again."
+        )
+    return fitted.table
 
 
 def _state_of(loaded: LoadedTable) -> tuple[str, str | None]:
