@@ -25,5 +25,5 @@ def duckdb_rows(metadata_location: str, order_by: str, columns: str = "*") -> li
     """Return the rows of the Iceberg table whose metadata file this is."""
     session = duckdb_session("avro", "iceberg")
     path = metadata_location.removeprefix("file://")
-    found = session.sql(f"select {columns} from iceberg_scan('{path}') order by {order_by}")  # noqa: S608
+    found = session.sql(f"select {columns} from iceberg_scan('{path}') order by {order_by}")
     return found.to_arrow_table().to_pylist()

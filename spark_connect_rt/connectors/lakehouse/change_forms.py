@@ -1,4 +1,4 @@
-"""What the values of a topic are, if the settings do not say it: rows, Debezium's envelopes, or flattened ones. Pure."""
+"""Finds out what the values of a topic are: rows, envelopes of Debezium, or flattened envelopes. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _DELETED = "__deleted"
 def form_of_fields(names: Collection[str], schema_name: str | None, op_field: str | None) -> ChangeForm:
     """Return the form of values with these fields.
 
-    Debezium names the schema of an envelope `<table>.Envelope`. Without schemas, a value with `op`, `before` and `after`
-    is an envelope.
+    Debezium names the schema of an envelope `<table>.Envelope`. Without schemas, a value with `op`, `before` and
+    `after` is an envelope.
     """
     if (schema_name or "").endswith(".Envelope") or set(names) >= _ENVELOPE:
         return ChangeForm.DEBEZIUM

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.key_index import DEAD, ROW_BITS, KeyIndex, encode_keys, positions_of
 from spark_connect_rt.connectors.lakehouse.table_port import LiveFile, LoadedTable, NewFile, Positions
-from spark_connect_rt.errors import DataError, ExternalError
+from spark_connect_rt.errors import DataError
 
 log = logging.getLogger(__name__)
 _ROWS = (1 << ROW_BITS) - 1
@@ -57,8 +57,8 @@ class KeyedRows:
         """Set the key columns. Raises DataError if they are missing, or other ones are in use."""
         if not key_columns:
             raise DataError(
-                f"table {self._table}: a change has no key. Set iceberg.tables.default-id-columns, or give records a key "
-                "with fields."
+                f"table {self._table}: a change has no key. Set iceberg.tables.default-id-columns, or give records a "
+                "key with fields."
             )
         if self._key_columns and self._key_columns != list(key_columns):
             raise DataError(
@@ -72,7 +72,7 @@ class KeyedRows:
         return 0 if self._index is None else len(self._index)
 
     def catch_up(self, loaded: LoadedTable) -> None:
-        """See `RowIndex.catch_up`. Raises ExternalError if the table has two rows of one key."""
+        """See `RowIndex.catch_up`. Logs a warning if the table has two rows of one key."""
         assert self._swapped is None, "a change is neither confirmed nor undone"
         state = loaded.table_id, loaded.snapshot
         if self._index is not None and self._state == state:
@@ -90,14 +90,18 @@ class KeyedRows:
     def _build(self, loaded: LoadedTable, live: Mapping[str, LiveFile]) -> None:
         self.builds += 1
         index = self._new_index(self._encode(loaded.schema.empty_table()))
-        dead = loaded.dead_rows()
-        try:
-            index.build(part for path in live for part in self._keys_of(loaded, path, dead.get(path)))
-        except DataError as error:
-            raise ExternalError(
-                f"table {self._table}: {error}. Remove one of the rows, or choose other id columns "
-                "(iceberg.tables.default-id-columns)."
-            ) from error
+        if live:
+            dead = loaded.dead_rows()
+            self._warn_of(index.build(part for path in live for part in self._keys_of(loaded, path, dead.get(path))))
+
+    def _warn_of(self, doubles: int) -> None:
+        if doubles:
+            log.warning(
+                "table %s: %d rows have a key that another row has, too. Another writer appended them. A change of the "
+                "key replaces only the last of these rows.",
+                self._table,
+                doubles,
+            )
 
     def _follow(self, loaded: LoadedTable, live: Mapping[str, LiveFile], new: Sequence[LiveFile]) -> None:
         """Apply changes of other writers: files that went, rows that were deleted, files that came."""
@@ -111,13 +115,7 @@ class KeyedRows:
         for file in new:
             for keys, positions in self._keys_of(loaded, file.path, dead.get(file.path)):
                 doubles += int((self._index.swap(keys, positions) != DEAD).sum())
-        if doubles:
-            log.warning(
-                "table %s: another writer appended %d keys that the table already had. Both rows stay until the key "
-                "changes again.",
-                self._table,
-                doubles,
-            )
+        self._warn_of(doubles)
 
     def _keys_of(self, loaded: LoadedTable, path: str, dead: Positions | None) -> Iterator[tuple[pa.Array, Positions]]:
         """Yield the keys of a file's live rows and their positions."""
@@ -153,6 +151,8 @@ class KeyedRows:
         return self._by_path(former[former != DEAD])
 
     def _by_path(self, positions: Positions) -> dict[str, Positions]:
+        if not len(positions):
+            return {}
         positions = np.sort(positions)
         numbers, starts = np.unique(positions >> ROW_BITS, return_index=True)
         parts = np.split(positions & _ROWS, starts[1:])

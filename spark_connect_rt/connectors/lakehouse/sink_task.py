@@ -63,6 +63,7 @@ class TableSinkTask(SinkTask):
         self._topic_ids: dict[str, str] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._sought: dict[TopicPartition, int] = {}  # places whose first record after a seek is awaited
         self._failing_since_ms: int | None = None
         self._due_ms: int | None = None
         self._newest_ms = 0  # timestamp of the newest gathered record
@@ -126,7 +127,28 @@ class TableSinkTask(SinkTask):
             if start != position and start >= 0 and (is_only_table or start < position):
                 moves[place] = self._ends[place] = start
         if moves:
+            self._sought |= moves
             self.context.offset(moves)
+
+    def _notice_other_log(self, place: TopicPartition, first_offset: int) -> None:
+        """Rewind the tables if the first record after a seek is older than the offset that was sought.
+
+        Then the log ends before that offset: the topic was created again, and its id is unknown, or it lost records.
+        """
+        sought = self._sought.pop(place, None)
+        if sought is None or first_offset >= sought:
+            return
+        log.warning(
+            "connector=%s: %s does not reach offset %d any more, it is read from offset %d. The topic was deleted and "
+            "created again, or lost records.",
+            self.connector,
+            place,
+            sought,
+            first_offset,
+        )
+        self._ends[place] = first_offset
+        for table in self._tables.values():
+            table.writer.rewind(place, first_offset)
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit what waits, so that the next owner does not read it again, and forget the partitions."""
@@ -138,6 +160,7 @@ class TableSinkTask(SinkTask):
             self._unread.pop(place, None)
             self._positions.pop(place, None)
             self._ends.pop(place, None)
+            self._sought.pop(place, None)
         for table in self._tables.values():
             table.writer.release(partitions)
 
@@ -196,6 +219,7 @@ class TableSinkTask(SinkTask):
         return True
 
     def _gather(self, place: TopicPartition, records: Sequence[SinkRecord]) -> None:
+        self._notice_other_log(place, records[0].offset)
         # Records that come again were gathered or reported before.
         fresh = [record for record in records if record.offset >= self._ends[place]]
         if not fresh:
@@ -218,6 +242,7 @@ class TableSinkTask(SinkTask):
         self._resume()
         place = TopicPartition(batch.topic, batch.partition)
         offsets = batch.offsets.to_numpy()
+        self._notice_other_log(place, int(offsets[0]))
         first = int(np.searchsorted(offsets, self._ends[place]))
         if first:
             batch = batch.slice(first, len(offsets) - first)

@@ -37,8 +37,9 @@ class StoredOffset:
         end: the next offset to write. Every record below it is in the table.
         topic_id: the id of the topic (KIP-516) that the offsets belong to. None if the brokers did not tell it.
         commits: ids of the last commits of this partition, newest last.
-        points: offsets at which the consumer group can stand without a reset by its owner, oldest first: where the
-            partition was first read, and where each of the last commits began and ended.
+        group_at: where the consumer group can stand without a reset by its owner, as (first, last) offsets, oldest
+            first. The group follows the table: for each of the last commits, it stood between the end of the commit
+            before and the first record with a row.
         survived: if the table was rolled back behind the last commit, the `end` that the rows in the table stand for.
             None otherwise.
     """
@@ -46,7 +47,7 @@ class StoredOffset:
     end: int
     topic_id: str | None = None
     commits: tuple[str, ...] = ()
-    points: tuple[int, ...] = ()
+    group_at: tuple[tuple[int, int], ...] = ()
     survived: int | None = None
 
 
@@ -54,13 +55,16 @@ class StoredOffset:
 class OffsetRange:
     """The records of one topic partition in a commit: offsets from `start` up to, not including, `end`.
 
-    `expected` is the stored offset that the range was read for. The commit is fenced if the table stores another.
+    `start` is -1 if the consumer group had no committed offset. `first_row` is the offset of the first record with a
+    row, so the group's offset was at most this when the commit was made. `expected` is the stored offset that the range
+    was read for. The commit is fenced if the table stores another.
     """
 
     expected: StoredOffset | None
     start: int
     end: int
     topic_id: str | None = None
+    first_row: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,10 +118,11 @@ class _Gathered:
     start: int
     end: int
     rows: list[pa.Table] = field(default_factory=list)
+    first_rows: list[int] = field(default_factory=list)  # the offset of the first row of each table
 
     @property
     def range(self) -> OffsetRange:
-        return OffsetRange(self.expected, self.start, self.end, self.topic_id)
+        return OffsetRange(self.expected, self.start, self.end, self.topic_id, self.first_rows[0])
 
 
 @dataclass(slots=True)
@@ -226,8 +227,15 @@ class TableWriter:
             first = int(np.searchsorted(offsets, gathered.end))
             if rows.num_rows > first:
                 gathered.rows.append(rows.slice(first) if first else rows)
+                gathered.first_rows.append(int(offsets[first]))
                 self._size += gathered.rows[-1].nbytes
         gathered.end = end
+
+    def rewind(self, place: TopicPartition, offset: int) -> None:
+        """Continue with a partition at an earlier offset, because its topic does not have the later ones any more."""
+        gathered = self._places[place]
+        self._drop_rows(gathered, len(gathered.rows))
+        self._places[place] = _Gathered(gathered.expected, gathered.topic_id, offset, offset)
 
     def next_offset(self, place: TopicPartition) -> int:
         """Return the next offset to add of a partition."""
@@ -245,7 +253,9 @@ class TableWriter:
 
     def safe_offsets(self) -> dict[TopicPartition, int]:
         """Return the next offset of each partition below which nothing waits for a commit."""
-        return {place: gathered.start if gathered.rows else gathered.end for place, gathered in self._places.items()}
+        return {
+            place: gathered.first_rows[0] if gathered.rows else gathered.end for place, gathered in self._places.items()
+        }
 
     # -- the commit
 
@@ -339,7 +349,7 @@ class TableWriter:
         dead: Mapping[str, Positions] = {}
         if self._index is not None:
             self._index.catch_up(loaded)
-            upserts = upserts.filter(pc.equal(upserts[OP], UPSERT)).drop_columns([OP])
+            upserts = upserts.filter(pc.equal(upserts[OP], UPSERT)).drop_columns([OP]).cast(loaded.schema)
         if not attempt.files and upserts.num_rows:
             attempt.files = loaded.write(upserts)
         if self._index is not None:
@@ -356,7 +366,10 @@ class TableWriter:
 
     def _schema_of_changes(self, schema: pa.Schema | None) -> pa.Schema:
         assert schema is not None, "rows were added before the table's schema was known"
-        return schema if self._index is None else schema.insert(0, pa.field(OP, pa.string()))
+        if self._index is None:
+            return schema
+        optional = [field.with_nullable(True) for field in schema]  # a delete has only its key
+        return pa.schema([pa.field(OP, pa.string()), *optional])
 
     def _undo(self, attempt: _Attempt) -> None:
         attempt.answer_lost = False
@@ -381,7 +394,7 @@ class TableWriter:
 
     def _drop_rows(self, gathered: _Gathered, chunks: int) -> None:
         self._size -= sum(rows.nbytes for rows in gathered.rows[:chunks])
-        del gathered.rows[:chunks]
+        del gathered.rows[:chunks], gathered.first_rows[:chunks]
 
     def _fenced(self, fenced: frozenset[TopicPartition], loaded: LoadedTable) -> frozenset[TopicPartition]:
         """Drop the rows of fenced partitions, and continue with these where the table stands. Returns them."""
