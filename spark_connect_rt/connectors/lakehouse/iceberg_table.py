@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     ForbiddenError,
@@ -41,7 +41,12 @@ from pyiceberg.transforms import parse_transform
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse import data_files
-from spark_connect_rt.connectors.lakehouse.guard import offset_text, offsets_of_properties, property_name
+from spark_connect_rt.connectors.lakehouse.guard import (
+    offset_text,
+    offsets_of_properties,
+    other_writers,
+    property_name,
+)
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
     SnapshotBuilder,
     SnapshotChange,
@@ -49,6 +54,7 @@ from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
     head_of,
     live_entries,
 )
+from spark_connect_rt.connectors.lakehouse.sink_settings import parse_partition_field
 from spark_connect_rt.connectors.lakehouse.table_port import (
     CommitResult,
     Committed,
@@ -67,6 +73,7 @@ from spark_connect_rt.errors import ConnectError, ExternalError, RetriableError
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 _FIELD_ID = b"PARQUET:field_id"
+_ARROW_FILES = "pyiceberg.io.pyarrow.PyArrowFileIO"
 _REFUSED = (ForbiddenError, UnauthorizedError, OAuthError, ValidationError, NoSuchNamespaceError, NoSuchTableError)
 SNAPSHOT_PROPERTY = "connectrt.snapshot."
 """With a connector's length, name and branch: the last snapshot that the connector made."""
@@ -147,7 +154,7 @@ class IcebergTableStore:
         except ConnectError:
             raise
         except Exception as error:
-            raise self._explained(error) from error
+            raise explained(self.name, error) from error
 
     def discard(self, files: Collection[str]) -> None:
         """See `TableStore.discard`."""
@@ -170,15 +177,17 @@ class IcebergTableStore:
         except (NoSuchTableError, NamespaceAlreadyExistsError, TableAlreadyExistsError, ConnectError):
             raise
         except Exception as error:
-            raise self._explained(error) from error
+            raise explained(self.name, error) from error
 
-    def _explained(self, error: Exception) -> ConnectError:
-        if isinstance(error, _REFUSED):
-            return ExternalError(
-                f"table {self.name}: the catalog refuses: {type(error).__name__}: {error}. Check the credentials and "
-                "permissions in iceberg.catalog.*."
-            )
-        return RetriableError(f"table {self.name}: {type(error).__name__}: {error}")
+
+def explained(table: str, error: Exception) -> ConnectError:
+    """Return an error of pyiceberg as the error that says what the caller can do."""
+    if isinstance(error, _REFUSED):
+        return ExternalError(
+            f"table {table}: the catalog refuses: {type(error).__name__}: {error}. Check the credentials and "
+            "permissions in iceberg.catalog.*."
+        )
+    return RetriableError(f"table {table}: {type(error).__name__}: {error}")
 
 
 class LoadedIcebergTable:
@@ -211,6 +220,11 @@ class LoadedIcebergTable:
         """See `LoadedTable.offsets`."""
         store = self._store
         return offsets_of_properties(self.table.metadata.properties, store.connector, store.branch_key)
+
+    def other_writers(self) -> Mapping[str, set[str]]:
+        """Return which other connectors write this branch of the table: name -> topics."""
+        store = self._store
+        return other_writers(self.table.metadata.properties, store.connector, store.branch_key)
 
     def live_files(self) -> Mapping[str, LiveFile]:
         """See `LoadedTable.live_files`. The detail is pyiceberg's `DataFile`."""
@@ -296,7 +310,7 @@ class LoadedIcebergTable:
             raise
         except Exception as error:
             discard_files(self.table, builder.written)
-            raise self._store._explained(error) from error
+            raise explained(self._store.name, error) from error
         try:
             catalog.commit_table(self.table, staged.requirements, staged.updates)
         except CommitFailedException as error:
@@ -304,7 +318,7 @@ class LoadedIcebergTable:
             return LostRace(str(error))
         except _REFUSED as error:
             discard_files(self.table, builder.written)
-            raise self._store._explained(error) from error
+            raise explained(self._store.name, error) from error
         except Exception as error:  # noqa: BLE001 - a request without an answer: the caller looks
             return UnknownOutcome(error)
         return Committed(str(staged.snapshot_id))
@@ -336,7 +350,7 @@ class LoadedIcebergTable:
         try:
             return [entry.data_file for entry in live_entries(self.table, self._store.branch, content)]
         except Exception as error:
-            raise self._store._explained(error) from error
+            raise explained(self._store.name, error) from error
 
     def _parquet(self, path: str) -> pq.ParquetFile:
         files, place = file_system(self.table, path)
@@ -354,6 +368,33 @@ class LoadedIcebergTable:
         provider = self.table.location_provider()
         folder = posixpath.dirname(provider.new_data_location("x"))
         return data_files.FileTarget(file_system(self.table, folder)[0], folder, lambda: uuid.uuid4().hex)
+
+
+def open_store(
+    catalog_name: str,
+    properties: Mapping[str, str],
+    table: str,
+    connector: str,
+    *,
+    branch: str | None = None,
+    partition_by: Sequence[str] = (),
+    created_with: Mapping[str, str] | None = None,
+    files: data_files.FileSettings | None = None,
+) -> IcebergTableStore:
+    """Return a store with a catalog of its own. Raises RetriableError or ExternalError if it cannot be opened."""
+    try:
+        catalog = load_catalog(catalog_name, **{"py-io-impl": _ARROW_FILES, **properties})
+    except Exception as error:
+        raise explained(table, error) from error
+    return IcebergTableStore(
+        catalog,
+        table,
+        connector,
+        branch=branch or MAIN_BRANCH,
+        partition_by=partition_by,
+        properties=created_with,
+        settings=files,
+    )
 
 
 def file_system(table: Table, uri: str) -> tuple[fs.FileSystem, str]:
@@ -390,31 +431,6 @@ def partition_spec(partition_by: Sequence[str], schema: Schema) -> PartitionSpec
             raise ExternalError(f"iceberg.tables.default-partition-by: there is no column {source!r}") from error
         fields.append(PartitionField(field.field_id, 1000 + number, parse_transform(transform), name))
     return PartitionSpec(*fields) if fields else UNPARTITIONED_PARTITION_SPEC
-
-
-_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months": "month", "day": "day", "days": "day",
-               "hour": "hour", "hours": "hour", "date": "day", "date_hour": "hour"}  # fmt: skip
-
-
-def parse_partition_field(text: str) -> tuple[str, str, str]:
-    """Return (column, transform, name) of one partition field as the official sink writes it. Raises ExternalError."""
-    text = text.strip()
-    head, bracket, rest = text.partition("(")
-    if not bracket:
-        if text:
-            return text, "identity", text
-    elif rest.endswith(")"):
-        word, arguments = head.strip().lower(), [part.strip() for part in rest[:-1].split(",")]
-        if word in _TRANSFORMS and len(arguments) == 1:
-            return arguments[0], _TRANSFORMS[word], f"{arguments[0]}_{_TRANSFORMS[word]}"
-        if word in ("bucket", "truncate") and len(arguments) == 2:
-            number, column = arguments if arguments[0].isdigit() else arguments[::-1]
-            if number.isdigit() and int(number) > 0 and column:
-                return column, f"{word}[{number}]", f"{column}_{word if word == 'bucket' else 'trunc'}"
-    raise ExternalError(
-        f"{text!r} is not a partition field. Use a column, year(c), month(c), day(c), hour(c), bucket(16, c) or "
-        "truncate(4, c)."
-    )
 
 
 def _iceberg_schema(schema: pa.Schema, keys: Sequence[str]) -> Schema:

@@ -358,3 +358,28 @@ def _check_together(settings: TableSinkSettings, problems: dict[str, list[str]])
     unknown = sorted(settings.per_table.keys() - set(settings.tables)) if not settings.dynamic else []
     if unknown:
         problems[f"{_TABLE_PREFIX}{unknown[0]}"] = ["is not in iceberg.tables"]
+
+
+_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months": "month", "day": "day", "days": "day",
+               "hour": "hour", "hours": "hour", "date": "day", "date_hour": "hour"}  # fmt: skip
+
+
+def parse_partition_field(text: str) -> tuple[str, str, str]:
+    """Return (column, transform, name) of one partition field as the official sink writes it. Raises ValueError."""
+    text = text.strip()
+    head, bracket, rest = text.partition("(")
+    if not bracket:
+        if text:
+            return text, "identity", text
+    elif rest.endswith(")"):
+        word, arguments = head.strip().lower(), [part.strip() for part in rest[:-1].split(",")]
+        if word in _TRANSFORMS and len(arguments) == 1:
+            return arguments[0], _TRANSFORMS[word], f"{arguments[0]}_{_TRANSFORMS[word]}"
+        if word in ("bucket", "truncate") and len(arguments) == 2:
+            number, column = arguments if arguments[0].isdigit() else arguments[::-1]
+            if number.isdigit() and int(number) > 0 and column:
+                return column, f"{word}[{number}]", f"{column}_{word if word == 'bucket' else 'trunc'}"
+    raise ValueError(
+        f"{text!r} is not a partition field. Use a column, year(c), month(c), day(c), hour(c), bucket(16, c) or "
+        "truncate(4, c)."
+    )
