@@ -1,4 +1,4 @@
-"""What every TableStore promises. Inherited by tests/unit/lakehouse."""
+"""The promises of every TableStore, as tests that its test classes inherit (tests/unit/lakehouse)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TableStoreContract:
         assert isinstance(loaded.commit(new_commit(files=files, offsets=offsets or {})), Committed)
         return [new.path for new in files]
 
-    def test_missing_table_is_none_until_it_is_created(self) -> None:
+    def test_missing_table_is_not_loaded_until_it_is_created(self) -> None:
         store = self.new_store()
         assert store.load() is None
         store.create(SCHEMA, ["id"])

@@ -32,7 +32,7 @@ class ResumeReason(Enum):
     """Why a partition is read from where it is read."""
 
     FIRST = "the table holds nothing of this partition"
-    IN_STEP = "the table and the consumer group stand at the same offset"
+    IN_STEP = "the table and the consumer group have the same offset"
     TABLE_AHEAD = "the table holds records whose offsets the group had not committed"
     GROUP_AHEAD = "the consumer group was moved ahead of the table"
     GROUP_REWOUND = "the consumer group was reset to an earlier offset"

@@ -62,7 +62,7 @@ _CODEC: AvroCompressionCodec = "deflate"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """What a snapshot changes.
+    """The change that a snapshot makes.
 
     Attributes:
         added: new data files and delete files.

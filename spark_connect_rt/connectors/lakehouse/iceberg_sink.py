@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 ALTER_TRIES = 5
+COMPACTION_PAUSE = 20  # commits
 EXTRA, USERS = "iceberg", "tables of Iceberg"
 CONFIG = TABLE_SINK + ConfigDef(
     [
@@ -47,11 +48,11 @@ class IcebergSinkConnector(SinkConnector):
     """Keeps Apache Iceberg tables in step with topics, appended or upserted, exactly once."""
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the settings of the sink: its tables, its catalog, and when it commits."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the tasks, which run on executors."""
         return IcebergSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -71,7 +72,7 @@ class IcebergSinkConnector(SinkConnector):
         return problems
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
-        """Load the tables."""
+        """Return a check that loads each table and looks for other connectors of the same topics."""
         return (lambda: table_findings(config),)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
@@ -92,19 +93,41 @@ class IcebergSinkConnector(SinkConnector):
 
 
 class IcebergSinkTask(TableSinkTask):
-    """The task of `IcebergSinkConnector`."""
+    """Writes the records of its partitions to Iceberg tables, one commit for each interval."""
 
     def read_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
-        """See `TableSinkTask.read_settings`."""
+        """Return the typed settings, and keep the configuration for the stores."""
         self._config = dict(config)
+        self._commits: dict[str, int] = {}
+        self._compact_at: dict[str, int] = {}  # by table: the number of commits before the next compaction
         return checked_settings(config)
 
     def make_store(self, table: str) -> TableStore:
-        """See `TableSinkTask.make_store`."""
+        """Return a store of a table in the catalog of the settings."""
         return make_store(self._config, self.settings, table)
 
     def maintain(self, table: OpenTable) -> None:
-        """Expire snapshots. An error is logged, because the commit itself is done."""
+        """Expire snapshots and rewrite files if that is due. An error is logged, because the commit itself is done."""
+        from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
+        from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact, expire_snapshots, is_due
+
+        store, settings = table.writer.store, self.settings
+        assert isinstance(store, IcebergTableStore)
+        try:
+            loaded = store.load()
+            if loaded is None:
+                return
+            expire, rewrite = is_due(loaded, settings.snapshots_kept, settings.compact_files)
+            if expire:
+                expire_snapshots(store, settings.snapshots_kept)
+            self._commits[store.name] = commits = self._commits.get(store.name, 0) + 1
+            if rewrite and commits >= self._compact_at.get(store.name, 0):
+                report = compact(store, settings.compact_files, at_most=1)
+                log.info("table %s: compaction: %s", store.name, report)
+                # Nothing to rewrite: the manifests need not be read after every commit to find that out again.
+                self._compact_at[store.name] = commits + (1 if report.rewritten else COMPACTION_PAUSE)
+        except ConnectError as error:
+            log.warning("table %s: upkeep is tried again after the next commit: %s", store.name, error)
 
 
 def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
@@ -120,7 +143,7 @@ def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
 
 
 def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: str) -> IcebergTableStore:
-    """Return a store of a table, with a catalog of its own. Raises ConnectError: pyiceberg is not installed."""
+    """Return a store of a table, with its own catalog. Raises ConnectError: pyiceberg is not installed."""
     optional_module("pyiceberg", EXTRA, USERS)
     from spark_connect_rt.connectors.lakehouse.iceberg_table import open_store
 

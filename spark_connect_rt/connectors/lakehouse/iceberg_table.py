@@ -75,6 +75,13 @@ Result = TypeVar("Result")
 _FIELD_ID = b"PARQUET:field_id"
 _ARROW_FILES = "pyiceberg.io.pyarrow.PyArrowFileIO"
 _REFUSED = (ForbiddenError, UnauthorizedError, OAuthError, ValidationError, NoSuchNamespaceError, NoSuchTableError)
+CREATED_WITH = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",  # else each commit leaves a file of metadata
+    "write.metadata.previous-versions-max": "20",
+}
+"""Properties of a table that is created, unless `iceberg.tables.auto-create-props.*` say otherwise."""
 SNAPSHOT_PROPERTY = "connectrt.snapshot."
 """With a connector's length, name and branch: the last snapshot that the connector made."""
 OFFSETS_SUMMARY = "connectrt.offsets"
@@ -115,7 +122,7 @@ class IcebergTableStore:
         return None if self.branch == MAIN_BRANCH else self.branch
 
     def load(self) -> LoadedIcebergTable | None:
-        """See `TableStore.load`."""
+        """Load the newest state from the catalog, or return None if the table does not exist."""
         try:
             table = self._called(lambda: self.catalog.load_table(self.name))
         except NoSuchTableError:
@@ -123,10 +130,10 @@ class IcebergTableStore:
         return LoadedIcebergTable(self, table)
 
     def create(self, schema: pa.Schema, keys: Sequence[str]) -> None:
-        """See `TableStore.create`. Creates the namespace, too."""
+        """Create the table with `keys` as identifier columns, unless it exists. Creates the namespace, too."""
         fresh = _iceberg_schema(schema, keys)
         namespace = Catalog.namespace_from(self.name)
-        properties = {"format-version": "2", "write.parquet.compression-codec": "zstd", **self._properties}
+        properties = {**CREATED_WITH, **self._properties}
         spec = partition_spec(self._partition_by, fresh)
         with contextlib.suppress(NamespaceAlreadyExistsError, TableAlreadyExistsError):
             if not self._called(lambda: self.catalog.namespace_exists(namespace)):
@@ -137,7 +144,7 @@ class IcebergTableStore:
             )
 
     def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
-        """See `TableStore.evolve`."""
+        """Change the loaded table's schema: add, widen or relax columns."""
         assert isinstance(loaded, LoadedIcebergTable)
         have = loaded.table.schema()
         try:
@@ -157,7 +164,7 @@ class IcebergTableStore:
             raise explained(self.name, error) from error
 
     def discard(self, files: Collection[str]) -> None:
-        """See `TableStore.discard`."""
+        """Delete data files that no commit names, and ignore files that are already gone."""
         if not files:
             return
         loaded = self.load()
@@ -165,7 +172,7 @@ class IcebergTableStore:
             discard_files(loaded.table, files)
 
     def close(self) -> None:
-        """See `TableStore.close`."""
+        """Close the connections of the catalog."""
         engine = getattr(self.catalog, "engine", None)
         if engine is not None:
             engine.dispose()
@@ -212,12 +219,12 @@ class LoadedIcebergTable:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """See `LoadedTable.schema`. Its fields have no ids."""
+        """Return the columns of the table in their order, as Arrow fields. Its fields have no ids."""
         return _plain(schema_to_pyarrow(self.table.schema(), include_field_ids=False))
 
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, StoredOffset]:
-        """See `LoadedTable.offsets`."""
+        """Return the stored offsets of this connector and branch."""
         store = self._store
         return offsets_of_properties(self.table.metadata.properties, store.connector, store.branch_key)
 
@@ -227,7 +234,7 @@ class LoadedIcebergTable:
         return other_writers(self.table.metadata.properties, store.connector, store.branch_key)
 
     def live_files(self) -> Mapping[str, LiveFile]:
-        """See `LoadedTable.live_files`. The detail is pyiceberg's `DataFile`."""
+        """Return the data files of the snapshot by URI. The detail is pyiceberg's `DataFile`."""
         return {
             file.file_path: LiveFile(file.file_path, file.record_count, file.file_size_in_bytes, file)
             for file in self._files(ManifestContent.DATA)
@@ -245,7 +252,7 @@ class LoadedIcebergTable:
         return files
 
     def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
-        """See `LoadedTable.dead_rows`."""
+        """Return the deleted rows of data files by URI, of all files if `paths` is None."""
         found: dict[str, list[Positions]] = {}
         live = self.live_files().keys() if paths is None else frozenset(paths)
         for file in self.delete_files():
@@ -254,8 +261,12 @@ class LoadedIcebergTable:
                     found.setdefault(path, []).append(positions)
         return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
 
+    def files_with_deletes(self, delete_file: DataFile) -> set[str]:
+        """Return the data files that a position delete file names."""
+        return {path for path, _ in _deleted_rows(self._parquet(delete_file.file_path))}
+
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """See `LoadedTable.read`. Columns are found by their field ids, by name in files without ids."""
+        """Yield columns of one data file in the order of its rows, dead rows included. Columns are found by their field ids, by name in files without ids."""
         parquet = self._parquet(path)
         schema, ids = self.schema, {name: self.table.schema().find_field(name).field_id for name in columns}
         by_id = {int(field.metadata[_FIELD_ID]): field.name for field in parquet.schema_arrow if _has_id(field)}
@@ -270,7 +281,10 @@ class LoadedIcebergTable:
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def write(self, rows: pa.Table) -> Sequence[NewFile]:
-        """See `LoadedTable.write`. Each partition of the table has its own files."""
+        """Write rows to new data files, which no reader sees before a commit names them.
+
+        Each partition of the table has its own files.
+        """
         if not rows.num_rows:
             return []
         with_ids = schema_to_pyarrow(self.table.schema(), include_field_ids=True)
@@ -286,7 +300,7 @@ class LoadedIcebergTable:
         return made
 
     def commit(self, commit: TableCommit) -> CommitResult:
-        """See `LoadedTable.commit`."""
+        """Try once to make `commit` the next state of the branch, and return the outcome."""
         store = self._store
         added = [*(new.detail for new in commit.files), *self._delete_files(commit.dead_rows)]
         named = {
@@ -312,7 +326,7 @@ class LoadedIcebergTable:
             discard_files(self.table, builder.written)
             raise explained(self._store.name, error) from error
         try:
-            catalog.commit_table(self.table, staged.requirements, staged.updates)
+            response = catalog.commit_table(self.table, staged.requirements, staged.updates)
         except CommitFailedException as error:
             discard_files(self.table, builder.written)
             return LostRace(str(error))
@@ -321,6 +335,8 @@ class LoadedIcebergTable:
             raise explained(self._store.name, error) from error
         except Exception as error:  # noqa: BLE001 - a request without an answer: the caller looks
             return UnknownOutcome(error)
+        with contextlib.suppress(Exception):  # `write.metadata.delete-after-commit.enabled`; the commit is done
+            catalog._delete_old_metadata(self.table.io, self.table.metadata, response.metadata)
         return Committed(str(staged.snapshot_id))
 
     def _delete_files(self, dead_rows: Mapping[str, Positions]) -> list[DataFile]:
@@ -381,7 +397,7 @@ def open_store(
     created_with: Mapping[str, str] | None = None,
     files: data_files.FileSettings | None = None,
 ) -> IcebergTableStore:
-    """Return a store with a catalog of its own. Raises RetriableError or ExternalError if it cannot be opened."""
+    """Return a store with its own catalog. Raises RetriableError or ExternalError if it cannot be opened."""
     try:
         catalog = load_catalog(catalog_name, **{"py-io-impl": _ARROW_FILES, **properties})
     except Exception as error:

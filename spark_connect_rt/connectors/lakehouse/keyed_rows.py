@@ -72,7 +72,10 @@ class KeyedRows:
         return 0 if self._index is None else len(self._index)
 
     def catch_up(self, loaded: LoadedTable) -> None:
-        """See `RowIndex.catch_up`. Logs a warning if the table has two rows of one key."""
+        """Bring the index to this state, after commits of other writers.
+
+        Logs a warning if the table has two rows of the same key.
+        """
         assert self._swapped is None, "a change is neither confirmed nor undone"
         state = loaded.table_id, loaded.snapshot
         if self._index is not None and self._state == state:
@@ -130,14 +133,14 @@ class KeyedRows:
             yield keys, positions_of(number, rows)
 
     def latest(self, changes: pa.Table) -> pa.Table:
-        """See `RowIndex.latest`."""
+        """Return only the last change of each key, in order."""
         keys = self._encode(changes)
         index = self._index or self._new_index(keys)
         rows = index.last_of_each(keys)
         return changes if len(rows) == changes.num_rows else changes.take(pa.array(rows))
 
     def replace(self, changes: pa.Table, files: Sequence[NewFile]) -> Mapping[str, Positions]:
-        """See `RowIndex.replace`."""
+        """Point the keys of `changes` at their new rows, and return the rows that are dead by that."""
         assert self._index is not None
         assert self._swapped is None, "a change is neither confirmed nor undone"
         keys = self._encode(changes)
@@ -159,14 +162,14 @@ class KeyedRows:
         return {self._paths[number]: rows for number, rows in zip(numbers.tolist(), parts, strict=True)}
 
     def undo(self) -> None:
-        """See `RowIndex.undo`."""
+        """Take the last `replace` back, unless it was confirmed."""
         swapped, self._swapped = self._swapped, None
         if swapped is not None:
             assert self._index is not None
             self._index.swap(swapped[0], swapped[1])
 
     def confirm(self, snapshot: str | None) -> None:
-        """See `RowIndex.confirm`."""
+        """Keep the last `replace`, whose commit is the snapshot of this id (None: unknown)."""
         swapped, self._swapped = self._swapped, None
         if (
             swapped is None or self._state is None
@@ -176,7 +179,7 @@ class KeyedRows:
         self._state = self._state[0], snapshot if snapshot is not None else "unknown"
 
     def close(self) -> None:
-        """See `RowIndex.close`."""
+        """Delete the index and its folder."""
         if self._index is not None:
             self._index.close()
         self._index = None

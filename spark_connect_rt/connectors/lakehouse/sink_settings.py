@@ -145,7 +145,7 @@ TABLE_SINK = ConfigDef(
             Type.STRING,
             AUTO,
             MEDIUM,
-            "What a value is with upserts. plain: the row. debezium: an envelope with op, before and after. flattened: "
+            "The form of values with upserts. plain: the row. debezium: an envelope with op, before and after. flattened: "
             "the row with __deleted or the cdc-field. auto: decided for each schema.",
             one_of(AUTO, *(form.value for form in ChangeForm)),
         ),

@@ -165,7 +165,7 @@ class TableSinkTask(SinkTask):
             table.writer.release(partitions)
 
     def stop(self) -> None:
-        """Close the tables."""
+        """Close the tables and delete the indexes. Rows without a commit are read again after the next start."""
         tables, self._tables = self._tables, {}
         for table in tables.values():
             table.writer.close()
@@ -220,7 +220,7 @@ class TableSinkTask(SinkTask):
 
     def _gather(self, place: TopicPartition, records: Sequence[SinkRecord]) -> None:
         self._notice_other_log(place, records[0].offset)
-        # Records that come again were gathered or reported before.
+        # Records that are delivered again were gathered or reported before.
         fresh = [record for record in records if record.offset >= self._ends[place]]
         if not fresh:
             return

@@ -31,7 +31,7 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StoredOffset:
-    """What a table remembers of one topic partition, for one connector.
+    """The memory of a table for one topic partition and one connector.
 
     Attributes:
         end: the next offset to write. Every record below it is in the table.
@@ -207,4 +207,4 @@ class TableStore(Protocol):
         """Delete data files that no commit names. Files that are already gone are ignored."""
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the connections of the catalog."""

@@ -51,7 +51,7 @@ MOST_FENCES = 10  # in a row without a commit: two connectors write the same par
 
 @dataclass(frozen=True, slots=True)
 class WriterParts:
-    """What a writer is given besides its table: time, chance and ids, so that tests decide them."""
+    """Time, chance and ids for a writer, so that tests decide them."""
 
     clock_ms: Callable[[], int]
     wait_ms: Callable[[int], None]
@@ -61,7 +61,7 @@ class WriterParts:
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """What a call of `commit` did.
+    """The result of a call of `commit`.
 
     Attributes:
         rows: rows in the new data files.
@@ -127,7 +127,7 @@ class _Gathered:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A commit under way. What is gathered after it was made waits for the next one.
+    """A commit that is not visible yet. Rows that are gathered after it was made wait for the next one.
 
     Attributes:
         gathered: the partitions in it, as they were when it was made. A partition that leaves and returns is another.
@@ -154,7 +154,7 @@ class TableWriter:
     def __init__(
         self, store: TableStore, parts: WriterParts, index: RowIndex | None = None, *, refill: bool = False
     ) -> None:
-        """Take a table.
+        """Take the store of a table, and the index of its keys for upserts.
 
         Args:
             index: finds rows by key, for upserts and deletes. None: every row is appended.

@@ -61,7 +61,7 @@ class WorkerSinkTaskContext:
         return dict(self._positions)
 
     def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Return the ids of topics, as far as a broker tells them."""
+        """Return the ids of topics, as far as a broker knows them."""
         return self.ask_topic_ids(topics)
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
