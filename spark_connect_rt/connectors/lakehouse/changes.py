@@ -9,7 +9,7 @@ from enum import Enum
 import pyarrow as pa
 
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
-from spark_connect_rt.connectors.lakehouse.table_schema import TypeRules
+from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, TypeRules
 from spark_connect_rt.errors import DataError
 
 OP = "__op"
@@ -38,7 +38,7 @@ class ChangeRules:
     upsert: bool = True
     key_columns: tuple[str, ...] = ()
     op_field: str = "__op"
-    types: TypeRules = TypeRules()
+    types: TypeRules = ICEBERG_TYPES
 
 
 @dataclass(frozen=True, slots=True)
