@@ -266,7 +266,10 @@ class LoadedIcebergTable:
         return {path for path, _ in _deleted_rows(self._parquet(delete_file.file_path))}
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield columns of one data file in the order of its rows, dead rows included. Columns are found by their field ids, by name in files without ids."""
+        """Yield columns of one data file in the order of its rows, dead rows included.
+
+        Columns are found by their field ids, by name in files without ids.
+        """
         parquet = self._parquet(path)
         schema, ids = self.schema, {name: self.table.schema().find_field(name).field_id for name in columns}
         by_id = {int(field.metadata[_FIELD_ID]): field.name for field in parquet.schema_arrow if _has_id(field)}

@@ -7,7 +7,7 @@ the next one tries again. Stored offsets are never part of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,11 +29,12 @@ from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     explained,
     file_system,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, Positions
+from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LostRace, NewFile, Positions
 
 log = logging.getLogger(__name__)
 SMALL_SHARE = 4  # a file is small below a quarter of the target size
-MOST_BYTES = 512 << 20  # of one rewrite: it has to be short, or busy writers win every race
+MOST_BYTES = 64 << 20  # of files in one rewrite: it has to be short, or busy writers win every race
+MOST_MEMORY = 128 << 20  # of rows in memory: from here on, they are written to a file
 OUR_COMMIT = "connectrt.commit"
 
 
@@ -196,7 +197,8 @@ def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> 
         dead = loaded.dead_rows() if deletes else {}
         partitions = {path: (file.detail.spec_id, tuple(file.detail.partition._data)) for path, file in files.items()}
         due = len(deletes) >= max(1, least)
-        rewrites = plan_rewrites(files, partitions, dead, store.settings.target_bytes, least, deletes_due=due)
+        target_bytes = min(store.settings.target_bytes, MOST_BYTES)
+        rewrites = plan_rewrites(files, partitions, dead, target_bytes, least, deletes_due=due)
         if not rewrites:
             finished = _finished_deletes(loaded, deletes, files.keys()) if due else []
             if finished:  # another writer rewrote their data files and left them
@@ -220,30 +222,42 @@ def _rewrite(
     report: CompactionReport,
 ) -> bool:
     """Write the live rows of some files to new ones, and swap them in one commit. Returns whether it won."""
-    names = loaded.schema.names
-    batches = []
-    for path in rewrite.paths:
-        first, gone = 0, dead.get(path)
-        for batch in loaded.read(path, names):
-            rows = np.arange(first, first + batch.num_rows)
-            first += batch.num_rows
-            batches.append(batch if gone is None else batch.filter(pa.array(~np.isin(rows, gone))))
-    table = pa.Table.from_batches(batches).cast(loaded.schema)
-    new = loaded.write(table)
+    new: list[NewFile] = []
+    gathered: list[pa.RecordBatch] = []
+    for batch in _live_batches(loaded, rewrite.paths, dead):
+        gathered.append(batch)
+        if sum(part.nbytes for part in gathered) >= MOST_MEMORY:
+            new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
+            gathered.clear()
+    if gathered:
+        new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
     finished = _finished_deletes(loaded, deletes, files.keys() - set(rewrite.paths))
     change = SnapshotChange(
         [file.detail for file in new], [*rewrite.paths, *(file.file_path for file in finished)], replaces=True
     )
     result = loaded.commit_change(change)
+    if isinstance(result, LostRace):
+        discard_files(loaded.table, [file.path for file in new])
     if not isinstance(result, Committed):
         log.info("table %s: a compaction gave way to another writer: %s", store.name, result)
-        discard_files(loaded.table, [file.path for file in new] if type(result).__name__ == "LostRace" else [])
         return False
     report.rewritten += len(rewrite.paths)
     report.written += len(new)
     report.removed_deletes += len(finished)
-    report.rows += table.num_rows
+    report.rows += sum(file.rows for file in new)
     return True
+
+
+def _live_batches(
+    loaded: LoadedIcebergTable, paths: Sequence[str], dead: Mapping[str, Positions]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of files in their order."""
+    for path in paths:
+        first, gone = 0, dead.get(path)
+        for batch in loaded.read(path, loaded.schema.names):
+            rows = np.arange(first, first + batch.num_rows)
+            first += batch.num_rows
+            yield batch if gone is None else batch.filter(pa.array(~np.isin(rows, gone)))
 
 
 def _finished_deletes(loaded: LoadedIcebergTable, deletes: Sequence[DataFile], stay: Collection[str]) -> list[DataFile]:

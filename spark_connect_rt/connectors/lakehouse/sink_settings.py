@@ -145,8 +145,8 @@ TABLE_SINK = ConfigDef(
             Type.STRING,
             AUTO,
             MEDIUM,
-            "The form of values with upserts. plain: the row. debezium: an envelope with op, before and after. flattened: "
-            "the row with __deleted or the cdc-field. auto: decided for each schema.",
+            "The form of values with upserts. plain: the row. debezium: an envelope with op, before and after. "
+            "flattened: the row with __deleted or the cdc-field. auto: decided for each schema.",
             one_of(AUTO, *(form.value for form in ChangeForm)),
         ),
         _key(
@@ -373,7 +373,7 @@ def parse_partition_field(text: str) -> tuple[str, str, str]:
             return text, "identity", text
     elif rest.endswith(")"):
         word, arguments = head.strip().lower(), [part.strip() for part in rest[:-1].split(",")]
-        if word in _TRANSFORMS and len(arguments) == 1:
+        if word in _TRANSFORMS and len(arguments) == 1 and arguments[0]:
             return arguments[0], _TRANSFORMS[word], f"{arguments[0]}_{_TRANSFORMS[word]}"
         if word in ("bucket", "truncate") and len(arguments) == 2:
             number, column = arguments if arguments[0].isdigit() else arguments[::-1]
