@@ -229,7 +229,7 @@ class TableSinkTask(SinkTask):
             table = self._table(name)
             for form, run in groupby(routed, key=self._form_of):
                 of_form = list(run)
-                for changes in changes_of_records(of_form, self._rules(table, form), table.writer.schema):
+                for changes in changes_of_records(of_form, self._rules(table, form)):
                     bad = [Refusal(of_form[found.index].offset, found.error) for found in changes.refused]
                     refused |= {found.offset: found for found in (*bad, *self._add(table, place, changes))}
         self._report(fresh, refused)

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.connectors.lakehouse.changes import OP, TRUNCATE, UPSERT, Changes
+from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, TRUNCATE, Changes
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
 from spark_connect_rt.connectors.lakehouse.table_port import Positions
@@ -62,13 +61,19 @@ class RowFitter:
         unsafe = self._settle_schema(rows.schema, changes.key_columns)
         schema = self._writer.schema
         assert schema is not None
-        if self._keyed is None:
-            return _fitted(rows, schema, offsets, unsafe, case_sensitive=self._settings.case_sensitive)
-        optional = pa.schema([field.with_nullable(True) for field in schema])
-        found = _fitted(rows, optional, offsets, unsafe, case_sensitive=self._settings.case_sensitive)
-        if found.rows.num_rows != rows.num_rows:
-            ops = ops.take(pa.array(np.searchsorted(offsets, found.offsets)))
-        return _without_missing(found, ops, schema)
+        if unsafe is not None:
+            error = DataError(f"field {unsafe.path}: {unsafe.reason}")
+            return TableRows(rows.slice(0, 0), offsets[:0], tuple(Refusal(at, error) for at in offsets.tolist()))
+        deletes = pc.equal(ops, DELETE).combine_chunks()  # a delete has only its key
+        fitted = fit(rows, schema, case_sensitive=self._settings.case_sensitive, may_lack=deletes)
+        found = fitted.table
+        if self._keyed is not None:
+            optional = [pa.field(OP, pa.string()), *(field.with_nullable(True) for field in schema)]
+            found = pa.Table.from_arrays([ops.take(fitted.kept), *found.columns], schema=pa.schema(optional))
+        refused = tuple(
+            Refusal(int(offsets[unfit.row]), DataError(f"field {unfit.path}: {unfit.reason}")) for unfit in fitted.unfit
+        )
+        return TableRows(found, offsets[fitted.kept.to_numpy()], refused)
 
     def _without_truncates(self, changes: Changes) -> TableRows:
         truncates = pc.equal(changes.table[OP], TRUNCATE)
@@ -122,40 +127,3 @@ class RowFitter:
 def _created(want: pa.Schema, keys: Sequence[str], *, optional: bool) -> pa.Schema:
     """Return the schema of a new table. Key columns are required, as Iceberg asks of identifier fields."""
     return pa.schema([field.with_nullable(field.name not in keys and (optional or field.nullable)) for field in want])
-
-
-def _fitted(
-    rows: pa.Table, schema: pa.Schema, offsets: Positions, unsafe: UnsafeChange | None, *, case_sensitive: bool
-) -> TableRows:
-    if unsafe is not None:
-        reason = f"field {unsafe.path}: {unsafe.reason}"
-        refused = tuple(Refusal(offset, DataError(reason)) for offset in offsets.tolist())
-        return TableRows(rows.slice(0, 0), offsets[:0], refused)
-    fitted = fit(rows, schema, case_sensitive=case_sensitive)
-    refused = tuple(
-        Refusal(int(offsets[unfit.row]), DataError(f"field {unfit.path}: {unfit.reason}")) for unfit in fitted.unfit
-    )
-    return TableRows(fitted.table, offsets[fitted.kept.to_numpy()], refused)
-
-
-def _without_missing(found: TableRows, ops: pa.ChunkedArray, schema: pa.Schema) -> TableRows:
-    """Refuse upserts without a required column, which deletes lack, and put the operations in front."""
-    rows = found.rows
-    bad = np.zeros(rows.num_rows, bool)
-    reasons: dict[int, str] = {}
-    is_upsert = pc.equal(ops, UPSERT).to_numpy()
-    for field in schema:
-        if field.nullable or not rows[field.name].null_count:
-            continue
-        missing = pc.is_null(rows[field.name]).to_numpy() & is_upsert
-        reasons.update(dict.fromkeys(np.flatnonzero(missing & ~bad).tolist(), field.name))
-        bad |= missing
-    with_ops = rows.add_column(0, OP, ops) if rows.num_rows else rows.add_column(0, OP, pa.array([], pa.string()))
-    if not reasons:
-        return TableRows(with_ops, found.offsets, found.refused)
-    refused = tuple(
-        Refusal(int(found.offsets[row]), DataError(f"field {name}: it is required and has no value"))
-        for row, name in sorted(reasons.items())
-    )
-    keep = pa.array(~bad)
-    return TableRows(with_ops.filter(keep), found.offsets[~bad], (*found.refused, *refused))
