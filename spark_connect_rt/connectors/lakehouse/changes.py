@@ -6,7 +6,7 @@ the same way, so they give the same changes, and a record that is refused is ref
 - An upsert is a row. Its key is in the row's key columns.
 - A delete is a row of which only the key columns are set. Deletes of unknown keys do no harm.
 - A key that changed in one record is a delete of the former key, then an upsert.
-- A truncate has no key. Its place is only known among the changes of its own topic partition.
+- A truncate has no key. Its place is only known among the changes of the same topic partition.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spark_connect_rt.connectors.lakehouse.connect_columns import (
 )
 from spark_connect_rt.errors import DataError
 
-OP = "__op"
+OP = "__connectrt_op"  # not `__op`, which Debezium adds to rows
 UPSERT, DELETE, TRUNCATE = "u", "d", "t"
 DELETED = "__deleted"
 _UNAVAILABLE = "__debezium_unavailable_value"
@@ -90,7 +90,7 @@ class Changes:
     """Changes of one topic partition in Kafka's order.
 
     Attributes:
-        table: column `__op` (u, d, t), then the columns of the row. Of a `d` only key columns are set; of a `t`, none.
+        table: column `OP` (u, d, t), then the columns of the row. Of a `d` only key columns are set; of a `t`, none.
             Nullability is that of upserts.
         offsets: of the record of each change, int64. One record may be two changes.
         key_columns: names. Empty without upserts.
@@ -252,7 +252,7 @@ def _member(column: pa.Array, at: int) -> pa.Array:
 
 @dataclass(slots=True)
 class _Draft:
-    """What becomes of each record.
+    """Decisions about each record.
 
     Attributes:
         row: the row that an upsert writes.
@@ -399,7 +399,7 @@ def _refuse_unavailable(draft: _Draft, column: pa.Array, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns of the row; key columns from the record's key, and from the row before; names of the key columns."""
+    """Columns of the row, key columns from the record's key and from the row before, and names of the key columns."""
 
     row: dict[str, tuple[pa.Array, bool]]
     of_keys: dict[str, pa.Array]

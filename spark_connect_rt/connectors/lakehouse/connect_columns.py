@@ -36,7 +36,7 @@ _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticErr
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What a table format has types for, and what users choose.
+    """The types that a table format has, and the choices of users.
 
     Attributes:
         time: whether there is a type for the time of day. Without it, times are int64: microseconds since midnight.
@@ -291,7 +291,7 @@ def _map(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: Type
     return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
 
 
-# Named types: what type they have in a table, and how their values become that
+# Named types: the type that each has in a table, and how values become that type
 
 
 def _fixed_type(kind: pa.DataType) -> Callable[[Schema, TypeRules], pa.DataType]:
@@ -314,7 +314,7 @@ def _microseconds(values: pa.Array) -> pa.Array:
 
 
 def _times(numerator: int, denominator: int) -> Callable[[pa.Array, TypeRules], pa.Array]:
-    """Return what makes microseconds of numbers in another unit. What is finer is truncated."""
+    """Return a function that converts numbers of another unit to microseconds, rounded down."""
 
     def convert(values: pa.Array, rules: TypeRules) -> pa.Array:
         number = pc.multiply_checked(values.cast(pa.int64()), numerator)

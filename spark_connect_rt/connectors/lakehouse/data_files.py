@@ -71,7 +71,7 @@ class FileSettings:
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """Where files lie.
+    """The place of new files, and their names.
 
     Attributes:
         files: the file system of `folder`.
@@ -235,7 +235,7 @@ def _write(
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of Parquet."""
+    """A column of a Parquet file, which is a leaf of the schema."""
 
     field_id: int
     type: pa.DataType
