@@ -25,6 +25,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     TableCommit,
     UnknownOutcome,
 )
+from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
 from spark_connect_rt.errors import RetriableError
 
 
@@ -104,21 +105,21 @@ class MemoryTableStore:
         self.loads = 0
 
     def load(self) -> LoadedMemoryTable | None:
-        """See `TableStore.load`."""
+        """Load the newest state from the catalog, or return None if the table does not exist."""
         self._require_reachable()
         self.loads += 1
         return LoadedMemoryTable(self.table, self.table.states[-1], self._connector) if self.table.states else None
 
     def create(self, schema: pa.Schema, keys: Sequence[str]) -> None:
-        """See `TableStore.create`."""
+        """Create the table with `keys` as identifier columns, unless it exists."""
         self._require_reachable()
         if not self.table.states:
             self.table.states.append(MemoryState(f"table-{self.table.number()}", 0, schema))
 
-    def evolve(self, loaded: LoadedTable, schema: pa.Schema) -> None:
-        """See `TableStore.evolve`."""
+    def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
+        """Change the loaded table's schema: add, widen or relax columns."""
         self._require_reachable()
-        state = self.table.states[-1]
+        state, schema = self.table.states[-1], evolution.schema
         if state.schema not in (loaded.schema, schema):
             raise RetriableError(f"{self.name}: another writer changed the schema")
         for path, rows in self.table.files.items():
@@ -130,12 +131,12 @@ class MemoryTableStore:
         self.table.states.append(replace(state, schema=schema))
 
     def discard(self, files: Collection[str]) -> None:
-        """See `TableStore.discard`."""
+        """Delete data files that no commit names, and ignore files that are already gone."""
         for path in files:
             self.table.files.pop(path, None)
 
     def close(self) -> None:
-        """See `TableStore.close`."""
+        """Close the connections of the catalog."""
 
     def _require_reachable(self) -> None:
         if not self.table.reachable:
@@ -153,11 +154,11 @@ class LoadedMemoryTable:
         self.snapshot = str(state.snapshot) if state.snapshot else None
 
     def live_files(self) -> Mapping[str, LiveFile]:
-        """See `LoadedTable.live_files`."""
+        """Return the data files of the snapshot by URI."""
         return {path: LiveFile(path, rows) for path, rows in self._state.files.items()}
 
     def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
-        """See `LoadedTable.dead_rows`."""
+        """Return the deleted rows of data files by URI, of all files if `paths` is None."""
         return {
             path: np.array(sorted(rows), np.int64)
             for path, rows in self._state.dead.items()
@@ -165,11 +166,11 @@ class LoadedMemoryTable:
         }
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """See `LoadedTable.read`."""
+        """Yield columns of one data file in the order of its rows, dead rows included."""
         yield from self._table.files[path].select(list(columns)).to_batches()
 
     def write(self, rows: pa.Table) -> Sequence[NewFile]:
-        """See `LoadedTable.write`."""
+        """Write rows to new data files, which no reader sees before a commit names them."""
         if not rows.num_rows:
             return []
         path = f"memory://data/{self._table.number()}"
@@ -177,7 +178,7 @@ class LoadedMemoryTable:
         return [NewFile(path, rows.num_rows, np.arange(rows.num_rows, dtype=np.int64), rows.nbytes)]
 
     def commit(self, commit: TableCommit) -> CommitResult:
-        """See `LoadedTable.commit`."""
+        """Try once to make `commit` the next state of the branch, and return the outcome."""
         if not self._table.reachable:
             raise RetriableError(f"{self._table.name}: the catalog cannot be reached")
         fault = self._table.on_commit(commit)

@@ -1,4 +1,4 @@
-"""What every TableStore promises. Inherited by tests/unit/lakehouse."""
+"""The promises of every TableStore, as tests that its test classes inherit (tests/unit/lakehouse)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     TableCommit,
     TableStore,
 )
+from spark_connect_rt.connectors.lakehouse.table_schema import AddColumn, Evolution
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), False), pa.field("name", pa.string())])
 PLACE, OTHER = TopicPartition("orders", 0), TopicPartition("orders.eu-1", 12)
@@ -65,7 +66,7 @@ class TableStoreContract:
         assert isinstance(loaded.commit(new_commit(files=files, offsets=offsets or {})), Committed)
         return [new.path for new in files]
 
-    def test_missing_table_is_none_until_it_is_created(self) -> None:
+    def test_missing_table_is_not_loaded_until_it_is_created(self) -> None:
         store = self.new_store()
         assert store.load() is None
         store.create(SCHEMA, ["id"])
@@ -80,7 +81,7 @@ class TableStoreContract:
 
     def test_rows_and_offsets_become_visible_together(self, store: TableStore) -> None:
         loaded = self.loaded(store)
-        stored = {PLACE: StoredOffset(3, "T", ("c0", "c1"), (0, 2, 3)), OTHER: StoredOffset(7)}
+        stored = {PLACE: StoredOffset(3, "T", ("c0", "c1"), ((0, 2), (3, 3))), OTHER: StoredOffset(7)}
         files = loaded.write(rows_of(1, 2, 3))
         assert self.read_rows() == []
         result = loaded.commit(new_commit(files=files, offsets=stored))
@@ -165,8 +166,9 @@ class TableStoreContract:
     def test_columns_are_added_for_old_and_new_rows(self, store: TableStore) -> None:
         self.append(store, rows_of(1))
         wider = SCHEMA.append(pa.field("note", pa.string()))
-        store.evolve(self.loaded(store), wider)
-        store.evolve(self.loaded(store), wider)
+        evolution = Evolution(wider, (AddColumn("note", pa.string()),))
+        store.evolve(self.loaded(store), evolution)
+        store.evolve(self.loaded(store), evolution)
         assert self.loaded(store).schema.names == ["id", "name", "note"]
         self.append(store, pa.table([[2], ["n2"], ["x"]], schema=wider))
         assert [row.get("note") for row in self.read_rows()] == [None, "x"]

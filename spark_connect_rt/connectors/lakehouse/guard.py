@@ -14,7 +14,7 @@ stored offsets than the ones it read for, and its commit is fenced.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 import orjson
@@ -24,7 +24,6 @@ from spark_connect_rt.connectors.lakehouse.table_port import OffsetRange, Stored
 from spark_connect_rt.errors import ExternalError
 
 KEPT_COMMITS = 8
-KEPT_POINTS = 16
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 50, 5_000
 _MORE_LOSSES = 16  # more do not lengthen the wait
 
@@ -33,7 +32,7 @@ class ResumeReason(Enum):
     """Why a partition is read from where it is read."""
 
     FIRST = "the table holds nothing of this partition"
-    IN_STEP = "the table and the consumer group stand at the same offset"
+    IN_STEP = "the table and the consumer group have the same offset"
     TABLE_AHEAD = "the table holds records whose offsets the group had not committed"
     GROUP_AHEAD = "the consumer group was moved ahead of the table"
     GROUP_REWOUND = "the consumer group was reset to an earlier offset"
@@ -61,7 +60,7 @@ def resume(stored: StoredOffset | None, position: int, topic_id: str | None, *, 
 
     Args:
         stored: what the table stores.
-        position: where the consumer group stands.
+        position: where the consumer group stands. -1: it has no committed offset.
         topic_id: id of the topic that is there now. None if the brokers do not tell it.
         refill: whether records that a rollback of the table removed are written again.
     """
@@ -75,7 +74,7 @@ def resume(stored: StoredOffset | None, position: int, topic_id: str | None, *, 
         return Resume(stored, position, ResumeReason.IN_STEP)
     if position > stored.end:
         return Resume(stored, position, ResumeReason.GROUP_AHEAD)
-    if position in stored.points:
+    if any(first <= position <= last for first, last in stored.group_at):
         return Resume(stored, stored.end, ResumeReason.TABLE_AHEAD)
     return Resume(stored, position, ResumeReason.GROUP_REWOUND)
 
@@ -123,17 +122,17 @@ def _is_expected(stored: StoredOffset | None, expected: StoredOffset | None) -> 
 def stored_after(part: OffsetRange, commit_id: str) -> StoredOffset:
     """Return what the table stores of a partition once a commit with `part` is visible."""
     before = part.expected or StoredOffset(part.start)
+    group_at = before.group_at
     if part.start < before.end or _is_other_topic(before.topic_id, part.topic_id):
-        before = replace(before, points=())  # after a reset, older points say nothing about the group
-    points = list(before.points)
-    for point in (part.start, part.end):
-        if not points or points[-1] != point:
-            points.append(point)
+        group_at = ()  # after a reset, the older offsets say nothing about the group
+    elif group_at and group_at[-1][0] == part.start:
+        group_at = group_at[:-1]  # its end is known now
+    first_row = part.start if part.first_row is None else max(part.start, part.first_row)
     return StoredOffset(
         part.end,
         part.topic_id if part.topic_id is not None else before.topic_id,
         (*before.commits, commit_id)[-KEPT_COMMITS:],
-        tuple(points[-KEPT_POINTS:]),
+        (*group_at, (part.start, first_row), (part.end, part.end))[-KEPT_COMMITS - 1 :],
     )
 
 
@@ -171,7 +170,7 @@ def _prefix(connector: str, branch: str | None) -> str:
 
 def offset_text(stored: StoredOffset) -> str:
     """Return a stored offset as JSON text."""
-    fields = {"end": stored.end, "topic": stored.topic_id, "commits": stored.commits, "points": stored.points}
+    fields = {"end": stored.end, "topic": stored.topic_id, "commits": stored.commits, "group": stored.group_at}
     return orjson.dumps({name: value for name, value in fields.items() if value}).decode()
 
 
@@ -183,7 +182,7 @@ def parse_offset(text: str, name: str) -> StoredOffset:
             int(fields.get("end", 0)),
             fields.get("topic"),
             tuple(str(commit) for commit in fields.get("commits", ())),
-            tuple(int(point) for point in fields.get("points", ())),
+            tuple((int(first), int(last)) for first, last in fields.get("group", ())),
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise ExternalError(

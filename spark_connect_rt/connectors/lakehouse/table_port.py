@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
 
 Positions = npt.NDArray[np.int64]
 """Row numbers within one data file, ascending, from 0."""
@@ -30,14 +31,15 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StoredOffset:
-    """What a table remembers of one topic partition, for one connector.
+    """The memory of a table for one topic partition and one connector.
 
     Attributes:
         end: the next offset to write. Every record below it is in the table.
         topic_id: the id of the topic (KIP-516) that the offsets belong to. None if the brokers did not tell it.
         commits: ids of the last commits of this partition, newest last.
-        points: offsets at which the consumer group can stand without a reset by its owner, oldest first: where the
-            partition was first read, and where each of the last commits began and ended.
+        group_at: where the consumer group can stand without a reset by its owner, as (first, last) offsets, oldest
+            first. The group follows the table: for each of the last commits, it stood between the end of the commit
+            before and the first record with a row.
         survived: if the table was rolled back behind the last commit, the `end` that the rows in the table stand for.
             None otherwise.
     """
@@ -45,7 +47,7 @@ class StoredOffset:
     end: int
     topic_id: str | None = None
     commits: tuple[str, ...] = ()
-    points: tuple[int, ...] = ()
+    group_at: tuple[tuple[int, int], ...] = ()
     survived: int | None = None
 
 
@@ -53,13 +55,16 @@ class StoredOffset:
 class OffsetRange:
     """The records of one topic partition in a commit: offsets from `start` up to, not including, `end`.
 
-    `expected` is the stored offset that the range was read for. The commit is fenced if the table stores another.
+    `start` is -1 if the consumer group had no committed offset. `first_row` is the offset of the first record with a
+    row, so the group's offset was at most this when the commit was made. `expected` is the stored offset that the range
+    was read for. The commit is fenced if the table stores another.
     """
 
     expected: StoredOffset | None
     start: int
     end: int
     topic_id: str | None = None
+    first_row: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +196,10 @@ class TableStore(Protocol):
     def create(self, schema: pa.Schema, keys: Sequence[str]) -> None:
         """Create the table with `keys` as identifier columns, unless it exists."""
 
-    def evolve(self, loaded: LoadedTable, schema: pa.Schema) -> None:
-        """Change the table's schema to `schema`, which adds, widens or relaxes columns of the loaded one.
+    def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
+        """Change the loaded table's schema: add, widen or relax columns.
 
-        The change is a commit without rows, and repeating it does nothing. Raises RetriableError if another writer
+        The change has no rows, and repeating it does nothing. Raises RetriableError if another writer
         changed the schema meanwhile.
         """
 
@@ -202,4 +207,4 @@ class TableStore(Protocol):
         """Delete data files that no commit names. Files that are already gone are ignored."""
 
     def close(self) -> None:
-        """Close connections."""
+        """Close the connections of the catalog."""

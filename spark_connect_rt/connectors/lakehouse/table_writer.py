@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.guard import (
     Resume,
     ResumeReason,
@@ -40,19 +41,17 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     TableCommit,
     TableStore,
 )
+from spark_connect_rt.connectors.lakehouse.table_schema import fit
 from spark_connect_rt.errors import ExternalError, FencedError, RetriableError
 
 log = logging.getLogger(__name__)
 
 MOST_FENCES = 10  # in a row without a commit: two connectors write the same partitions
-OP = "__op"
-"""The column of gathered changes that holds `UPSERT` or `DELETE`."""
-UPSERT, DELETE = "u", "d"
 
 
 @dataclass(frozen=True, slots=True)
 class WriterParts:
-    """What a writer is given besides its table: time, chance and ids, so that tests decide them."""
+    """Time, chance and ids for a writer, so that tests decide them."""
 
     clock_ms: Callable[[], int]
     wait_ms: Callable[[int], None]
@@ -62,7 +61,7 @@ class WriterParts:
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """What a call of `commit` did.
+    """The result of a call of `commit`.
 
     Attributes:
         rows: rows in the new data files.
@@ -119,15 +118,16 @@ class _Gathered:
     start: int
     end: int
     rows: list[pa.Table] = field(default_factory=list)
+    first_rows: list[int] = field(default_factory=list)  # the offset of the first row of each table
 
     @property
     def range(self) -> OffsetRange:
-        return OffsetRange(self.expected, self.start, self.end, self.topic_id)
+        return OffsetRange(self.expected, self.start, self.end, self.topic_id, self.first_rows[0])
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """A commit under way. What is gathered after it was made waits for the next one.
+    """A commit that is not visible yet. Rows that are gathered after it was made wait for the next one.
 
     Attributes:
         gathered: the partitions in it, as they were when it was made. A partition that leaves and returns is another.
@@ -154,7 +154,7 @@ class TableWriter:
     def __init__(
         self, store: TableStore, parts: WriterParts, index: RowIndex | None = None, *, refill: bool = False
     ) -> None:
-        """Take a table.
+        """Take the store of a table, and the index of its keys for upserts.
 
         Args:
             index: finds rows by key, for upserts and deletes. None: every row is appended.
@@ -164,11 +164,19 @@ class TableWriter:
         self._parts = parts
         self._index = index
         self._refill = refill
+        self.schema: pa.Schema | None = None
+        """The table's columns as of the last load. None: the table does not exist, or was not loaded yet."""
         self._places: dict[TopicPartition, _Gathered] = {}
         self._attempt: _Attempt | None = None
         self._fences = 0  # in a row
         self._won_last = False
         self._size = 0
+
+    def load(self) -> LoadedTable | None:
+        """Return the table's newest state, and note its schema."""
+        loaded = self.store.load()
+        self.schema = None if loaded is None else loaded.schema
+        return loaded
 
     # -- partitions come and go
 
@@ -183,7 +191,7 @@ class TableWriter:
 
         Raises RetriableError if the table cannot be loaded.
         """
-        loaded = self.store.load()
+        loaded = self.load()
         stored = {} if loaded is None else loaded.offsets
         found = {}
         for place, position in positions.items():
@@ -207,7 +215,8 @@ class TableWriter:
         """Gather rows of a partition. Those that were added before, or are in the table, are skipped.
 
         Args:
-            rows: columns of the table, and for a table with keys the column `OP`. None: the records have no rows.
+            rows: columns of the table as of `schema`, and for a table with keys the column `OP`. None: the records
+                have no rows.
             offsets: the Kafka offset of each row, ascending.
             end: the offset after the last record, with or without a row.
         """
@@ -218,8 +227,15 @@ class TableWriter:
             first = int(np.searchsorted(offsets, gathered.end))
             if rows.num_rows > first:
                 gathered.rows.append(rows.slice(first) if first else rows)
+                gathered.first_rows.append(int(offsets[first]))
                 self._size += gathered.rows[-1].nbytes
         gathered.end = end
+
+    def rewind(self, place: TopicPartition, offset: int) -> None:
+        """Continue with a partition at an earlier offset, because its topic does not have the later ones any more."""
+        gathered = self._places[place]
+        self._drop_rows(gathered, len(gathered.rows))
+        self._places[place] = _Gathered(gathered.expected, gathered.topic_id, offset, offset)
 
     def next_offset(self, place: TopicPartition) -> int:
         """Return the next offset to add of a partition."""
@@ -237,7 +253,9 @@ class TableWriter:
 
     def safe_offsets(self) -> dict[TopicPartition, int]:
         """Return the next offset of each partition below which nothing waits for a commit."""
-        return {place: gathered.start if gathered.rows else gathered.end for place, gathered in self._places.items()}
+        return {
+            place: gathered.first_rows[0] if gathered.rows else gathered.end for place, gathered in self._places.items()
+        }
 
     # -- the commit
 
@@ -281,7 +299,8 @@ class TableWriter:
         waiting = {place: gathered for place, gathered in self._places.items() if gathered.rows}
         if not waiting:
             return None
-        changes = pa.concat_tables([rows for gathered in waiting.values() for rows in gathered.rows])
+        newest = self._schema_of_changes(self.schema)
+        changes = pa.concat_tables([conform(rows, newest) for gathered in waiting.values() for rows in gathered.rows])
         if self._index is not None:
             changes = self._index.latest(changes)
         return _Attempt(
@@ -324,11 +343,13 @@ class TableWriter:
         return frozenset(), False
 
     def _commit_on(self, loaded: LoadedTable, attempt: _Attempt) -> CommitResult:
+        self.schema = loaded.schema
+        attempt.changes = conform(attempt.changes, self._schema_of_changes(loaded.schema))
         upserts = attempt.changes
         dead: Mapping[str, Positions] = {}
         if self._index is not None:
             self._index.catch_up(loaded)
-            upserts = upserts.filter(pc.equal(upserts[OP], UPSERT)).drop_columns([OP])
+            upserts = upserts.filter(pc.equal(upserts[OP], UPSERT)).drop_columns([OP]).cast(loaded.schema)
         if not attempt.files and upserts.num_rows:
             attempt.files = loaded.write(upserts)
         if self._index is not None:
@@ -342,6 +363,13 @@ class TableWriter:
         except Exception:
             self._undo(attempt)  # surely not visible
             raise
+
+    def _schema_of_changes(self, schema: pa.Schema | None) -> pa.Schema:
+        assert schema is not None, "rows were added before the table's schema was known"
+        if self._index is None:
+            return schema
+        optional = [field.with_nullable(True) for field in schema]  # a delete has only its key
+        return pa.schema([pa.field(OP, pa.string()), *optional])
 
     def _undo(self, attempt: _Attempt) -> None:
         attempt.answer_lost = False
@@ -366,7 +394,7 @@ class TableWriter:
 
     def _drop_rows(self, gathered: _Gathered, chunks: int) -> None:
         self._size -= sum(rows.nbytes for rows in gathered.rows[:chunks])
-        del gathered.rows[:chunks]
+        del gathered.rows[:chunks], gathered.first_rows[:chunks]
 
     def _fenced(self, fenced: frozenset[TopicPartition], loaded: LoadedTable) -> frozenset[TopicPartition]:
         """Drop the rows of fenced partitions, and continue with these where the table stands. Returns them."""
@@ -408,6 +436,23 @@ class TableWriter:
             if self._index is not None:
                 self._index.close()
             self.store.close()
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows with exactly the columns of `schema`, after another writer or an earlier batch changed the table.
+
+    Raises ExternalError if a row does not fit.
+    """
+    if rows.schema.equals(schema):
+        return rows
+    fitted = fit(rows, schema)
+    if fitted.unfit:
+        unfit = fitted.unfit[0]
+        raise ExternalError(
+            f"column {unfit.path}: {unfit.reason}. The table's schema was changed while rows waited for their commit. "
+            "Undo the change, or restart the task to read the records again."
+        )
+    return fitted.table
 
 
 def _state_of(loaded: LoadedTable) -> tuple[str, str | None]:

@@ -7,7 +7,6 @@ import pytest
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.guard import (
     KEPT_COMMITS,
-    KEPT_POINTS,
     LONGEST_WAIT_MS,
     Check,
     ResumeReason,
@@ -26,7 +25,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import OffsetRange, Stored
 from spark_connect_rt.errors import ExternalError
 
 PLACE = TopicPartition("orders", 3)
-STORED = StoredOffset(30, "T1", ("c1", "c2"), (0, 10, 30))
+STORED = StoredOffset(30, "T1", ("c1", "c2"), ((0, 0), (10, 13), (30, 30)))
 
 
 @pytest.mark.parametrize(
@@ -37,6 +36,9 @@ STORED = StoredOffset(30, "T1", ("c1", "c2"), (0, 10, 30))
         (STORED, 10, "T1", 30, ResumeReason.TABLE_AHEAD),
         (STORED, 0, "T1", 30, ResumeReason.TABLE_AHEAD),
         (STORED, 10, None, 30, ResumeReason.TABLE_AHEAD),
+        (STORED, 12, "T1", 30, ResumeReason.TABLE_AHEAD),
+        (STORED, -1, "T1", -1, ResumeReason.GROUP_REWOUND),
+        (StoredOffset(30, group_at=((-1, 4), (30, 30))), -1, None, 30, ResumeReason.TABLE_AHEAD),
         (STORED, 7, "T1", 7, ResumeReason.GROUP_REWOUND),
         (STORED, 31, "T1", 31, ResumeReason.GROUP_AHEAD),
         (STORED, 0, "T2", 0, ResumeReason.OTHER_TOPIC),
@@ -51,7 +53,7 @@ def test_start_of_a_partition(
 
 
 def test_rolled_back_table_is_refilled_only_on_request() -> None:
-    rolled_back = StoredOffset(30, "T1", ("c1",), (0, 30), survived=10)
+    rolled_back = StoredOffset(30, "T1", ("c1",), ((0, 0), (30, 30)), survived=10)
     assert resume(rolled_back, 30, "T1").start == 30
     decision = resume(rolled_back, 30, "T1", refill=True)
     assert (decision.start, decision.reason) == (10, ResumeReason.ROLLED_BACK)
@@ -67,9 +69,9 @@ def test_commit_is_written_where_the_stored_offset_is_the_expected_one() -> None
 @pytest.mark.parametrize(
     "now",
     [
-        StoredOffset(40, "T1", ("c1", "c2", "c3"), (0, 10, 30, 40)),
-        StoredOffset(30, "T1", ("c2", "c3"), (7, 30)),  # the same number again, after a reset
-        StoredOffset(30, "T2", ("c1", "c2"), (0, 30)),
+        StoredOffset(40, "T1", ("c1", "c2", "c3")),
+        StoredOffset(30, "T1", ("c2", "c3")),  # the same number again, after a reset
+        StoredOffset(30, "T2", ("c1", "c2")),
         None,
     ],
 )
@@ -89,23 +91,32 @@ def test_commit_with_a_lost_answer_is_found_behind_later_commits() -> None:
 
 
 def test_stored_offset_grows_by_the_range() -> None:
-    after = stored_after(OffsetRange(STORED, 30, 45, "T1"), "c3")
-    assert after == StoredOffset(45, "T1", ("c1", "c2", "c3"), (0, 10, 30, 45))
-    assert stored_after(OffsetRange(None, 5, 9, None), "c0") == StoredOffset(9, None, ("c0",), (5, 9))
+    after = stored_after(OffsetRange(STORED, 30, 45, "T1", 33), "c3")
+    assert after == StoredOffset(45, "T1", ("c1", "c2", "c3"), ((0, 0), (10, 13), (30, 33), (45, 45)))
+    assert stored_after(OffsetRange(None, -1, 9, None, 4), "c0") == StoredOffset(9, None, ("c0",), ((-1, 4), (9, 9)))
 
 
-def test_gap_keeps_older_points_and_a_reset_drops_them() -> None:
+def test_group_may_stand_anywhere_before_the_first_row_of_a_commit() -> None:
+    # Between two commits the group follows records without rows, which the table is not informed of.
+    after = stored_after(OffsetRange(STORED, 30, 520, "T1", 510), "c3")
+    for position in (30, 450, 510):
+        assert resume(after, position, "T1").reason is ResumeReason.TABLE_AHEAD
+    for position in (29, 511, 519):
+        assert resume(after, position, "T1").reason is ResumeReason.GROUP_REWOUND
+
+
+def test_gap_keeps_where_the_group_was_and_a_reset_forgets_it() -> None:
     gap = stored_after(OffsetRange(STORED, 40, 45, "T1"), "c3")
-    assert gap.points == (0, 10, 30, 40, 45)
+    assert gap.group_at == (*STORED.group_at, (40, 40), (45, 45))
     rewound = stored_after(OffsetRange(STORED, 7, 9, "T1"), "c3")
-    assert rewound.points == (7, 9)
+    assert rewound.group_at == ((7, 7), (9, 9))
     other = stored_after(OffsetRange(STORED, 30, 31, "T2"), "c3")
-    assert (other.points, other.topic_id) == ((30, 31), "T2")
+    assert (other.group_at, other.topic_id) == (((30, 30), (31, 31)), "T2")
 
 
 def test_unknown_topic_id_does_not_erase_a_known_one() -> None:
-    assert stored_after(OffsetRange(STORED, 30, 45, None), "c3").topic_id == "T1"
-    assert stored_after(OffsetRange(STORED, 30, 45, None), "c3").points == (0, 10, 30, 45)
+    after = stored_after(OffsetRange(STORED, 30, 45, None), "c3")
+    assert (after.topic_id, after.group_at[-2:]) == ("T1", ((30, 30), (45, 45)))
 
 
 def test_stored_offset_stays_small() -> None:
@@ -113,8 +124,8 @@ def test_stored_offset_stays_small() -> None:
     for number in range(100):
         stored = stored_after(OffsetRange(stored, number, number + 1), f"commit{number}")
     assert stored is not None
-    assert (len(stored.commits), len(stored.points)) == (KEPT_COMMITS, KEPT_POINTS)
-    assert stored.points[-1] == 100
+    assert (len(stored.commits), len(stored.group_at)) == (KEPT_COMMITS, KEPT_COMMITS + 1)
+    assert stored.group_at[-1] == (100, 100)
     assert stored.commits[-1] == "commit99"
 
 
@@ -129,7 +140,7 @@ def test_waits_grow_with_losses_up_to_a_limit() -> None:
 
 @pytest.mark.parametrize("connector", ["sink", "sink.two", "a:b@c", "3.x"])
 @pytest.mark.parametrize("branch", [None, "audit"])
-@pytest.mark.parametrize("stored", [STORED, StoredOffset(0), StoredOffset(5, None, ("x",), (0, 5))])
+@pytest.mark.parametrize("stored", [STORED, StoredOffset(0), StoredOffset(5, None, ("x",), ((-1, 5),))])
 def test_stored_offsets_pass_through_properties(connector: str, branch: str | None, stored: StoredOffset) -> None:
     place = TopicPartition("a.b-1", 10)
     properties = {property_name(connector, branch, place): offset_text(stored), "write.format.default": "parquet"}
@@ -141,7 +152,7 @@ def test_stored_offsets_pass_through_properties(connector: str, branch: str | No
     assert other_writers(properties, "someone", "other") == {}
 
 
-@pytest.mark.parametrize("text", ["", "12x", "[]", '{"end": "x"}', '{"end": 1, "points": 3}'])
+@pytest.mark.parametrize("text", ["", "12x", "[]", '{"end": "x"}', '{"end": 1, "group": 3}'])
 def test_foreign_text_in_a_property_is_named(text: str) -> None:
     with pytest.raises(ExternalError, match="is not a stored offset"):
         parse_offset(text, "connectrt.offset.x")
