@@ -67,6 +67,7 @@ class DeltaTableStore:
         uri: str,
         connector: str,
         *,
+        name: str | None = None,
         keys: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
@@ -77,12 +78,14 @@ class DeltaTableStore:
         Args:
             uri: a path, or a URI such as `s3://bucket/table`.
             connector: name of the connector, which the offsets are stored for.
+            name: of the table in messages. None: its URI.
             keys: columns that changes are merged by. Empty: rows are appended.
             partition_by: columns of a table that is created.
             storage_options: credentials and settings of the object store, as delta-rs has them.
             settings: of new data files.
         """
-        self.name = uri
+        self.name = name or uri
+        self.uri = uri
         self.connector = connector
         self.keys = tuple(keys)
         self.settings = settings or FileSettings()
@@ -98,11 +101,11 @@ class DeltaTableStore:
         """Load the newest version, or return None if the table does not exist."""
         for _ in range(_LOAD_TRIES):
             try:
-                table = self.called(lambda: DeltaTable(self.name, storage_options=self._options or None))
+                table = self.called(partial(DeltaTable, self.uri, storage_options=self._options or None))
             except TableNotFoundError:
                 return None
             number = table.transaction_version(self.application)
-            files = self.called(lambda table=table: fs.PyFileSystem(DeltaStorageHandler.from_table(table._table)))
+            files = self.called(partial(_file_system, table))
             try:
                 offsets = self.called(partial(_read_offsets, files, number, self.name))
             except FileNotFoundError:
@@ -115,7 +118,7 @@ class DeltaTableStore:
         columns = pa.schema([field.with_nullable(field.nullable and field.name not in keys) for field in schema])
         self.called(
             lambda: DeltaTable.create(
-                self.name,
+                self.uri,
                 columns,
                 mode="ignore",
                 partition_by=self._partition_by or None,
@@ -143,14 +146,16 @@ class DeltaTableStore:
             columns = [Field.from_arrow(pa.field(added.path, added.type)) for added in evolution.add]
             self.called(lambda: newest.table.alter.add_columns(columns))
         for path in evolution.relax:
-            self.called(lambda path=path: newest.table.alter.drop_column_not_null(path))
+            self.called(partial(newest.table.alter.drop_column_not_null, path))
 
     def discard(self, files: Collection[str]) -> None:
         """Delete data files that no commit names, and ignore files that are already gone."""
         loaded = self.load()
-        for path in files if loaded is not None else ():
+        if loaded is None:
+            return
+        for path in files:
             with contextlib.suppress(FileNotFoundError):
-                self.called(lambda path=path: loaded.files.delete_file(loaded.relative(path)))
+                self.called(partial(loaded.files.delete_file, loaded.relative(path)))
 
     def close(self) -> None:
         """Release the table. delta-rs keeps no connection that needs to be closed."""
@@ -228,9 +233,7 @@ class LoadedDeltaTable:
             chosen = plain if part.rows is None else plain.take(part.rows)
             first = rows.slice(0 if part.rows is None else int(part.rows[0]), 1)
             values = {name: _partition_text(first[name][0]) for name in partition_by}
-            for file in self._store.called(
-                lambda chosen=chosen, target=target: write_data_files(chosen, [], target, self._store.settings)
-            ):
+            for file in self._store.called(partial(write_data_files, chosen, [], target, self._store.settings)):
                 assert file.source_rows is not None
                 numbers = file.source_rows if part.rows is None else part.rows[file.source_rows]
                 action = AddAction(file.path, file.size, values, _now_ms(), True, json.dumps({"numRecords": file.rows}))
@@ -290,6 +293,10 @@ class LoadedDeltaTable:
     def _remove_offsets(self, number: int) -> None:
         with contextlib.suppress(OSError, DeltaError):  # a file too many does no harm
             self.files.delete_file(_offsets_path(number))
+
+
+def _file_system(table: DeltaTable) -> fs.FileSystem:
+    return fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
 
 
 def _quoted(name: str) -> str:
