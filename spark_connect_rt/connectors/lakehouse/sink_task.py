@@ -91,8 +91,10 @@ class TableSinkTask(SinkTask):
         settings = self.settings
         keyed = KeyedRows(name) if settings.upsert else None
         chance = random.Random()
-        parts = WriterParts(self._clock_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
-        writer = TableWriter(self.make_store(name), parts, keyed, refill=settings.refill)
+        parts = WriterParts(self._clock_ms, _time_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
+        writer = TableWriter(
+            self.make_store(name), parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms
+        )
         return OpenTable(writer, RowFitter(writer, settings, keyed), keyed)
 
     # -- partitions come and go
@@ -369,6 +371,10 @@ class TableSinkTask(SinkTask):
             if end >= 0:
                 safe[place] = end
         return safe
+
+
+def _time_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _wait_ms(wait_ms: int) -> None:
