@@ -26,7 +26,6 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 
 MOST_DIGITS = 38  # of decimals in Iceberg, Delta and Parquet's engines
-_WIDEST = 76  # digits, in Arrow
 _DAY_US = 86_400_000_000
 _UTC = pa.timestamp("us", "UTC")
 _CLOCK = pa.timestamp("us")
@@ -269,10 +268,17 @@ def list_offsets(values: pa.Array) -> pa.Array:
     return null_at(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), values)
 
 
+def list_of(offsets: pa.Array, flat: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column of lists of type `kind` that begin at `offsets` in `flat`, which has the element's type."""
+    if pa.types.is_large_list(kind):
+        return pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), flat, type=kind)
+    return pa.ListArray.from_arrays(offsets, flat, type=kind)
+
+
 def _list(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: TypeRules, path: str) -> pa.Array:
     element = None if schema is None else schema.value_schema
     flat = _converted(values.flatten(), element, kind.value_type, rules, f"{path}.element")
-    return pa.ListArray.from_arrays(list_offsets(values), flat, type=kind)
+    return list_of(list_offsets(values), flat, kind)
 
 
 def map_parts(values: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -288,7 +294,7 @@ def _map(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: Type
     key, item = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
     keys = _converted(keys, key, kind.key_type, rules, f"{path}.key")
     items = _converted(items, item, kind.item_type, rules, f"{path}.value")
-    return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
 
 
 # Named types: the type that each has in a table, and how values become that type

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +19,14 @@ from spark_connect_rt.connectors.lakehouse.sink_settings import (
     read_settings,
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import OpenTable, TableSinkTask
-from spark_connect_rt.connectors.lakehouse.table_port import Committed, StoredOffset, TableCommit, TableStore
+from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
+from spark_connect_rt.connectors.lakehouse.table_port import TableStore
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
 
 log = logging.getLogger(__name__)
-ALTER_TRIES = 5
 COMPACTION_PAUSE = 20  # commits
 EXTRA, USERS = "iceberg", "tables of Iceberg"
 CONFIG = TABLE_SINK + ConfigDef(
@@ -160,28 +158,6 @@ def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: st
         created_with=settings.created_with,
         files=settings.files,
     )
-
-
-def alter_stored(store: TableStore, offsets: Mapping[TopicPartition, int | None]) -> None:
-    """Commit new stored offsets without rows. Raises ConnectError if other writers are faster several times."""
-    for _ in range(ALTER_TRIES):
-        loaded = store.load()
-        if loaded is None:
-            return
-        commit_id, now_ms = uuid.uuid4().hex[:16], int(time.time() * 1000)
-        changed = {}
-        for place, offset in offsets.items():
-            if offset is not None:
-                stored = loaded.offsets.get(place)
-                topic_id = None if stored is None else stored.topic_id
-                changed[place] = StoredOffset(offset, topic_id, (commit_id,), ((offset, offset, now_ms),))
-        forgotten = [place for place, offset in offsets.items() if offset is None and place in loaded.offsets]
-        if not changed and not forgotten:
-            return
-        if isinstance(loaded.commit(TableCommit(commit_id, changed, forgotten)), Committed):
-            log.info("table %s: offsets altered by request: %s", store.name, dict(offsets))
-            return
-    raise ConnectError(f"table {store.name}: other writers changed it {ALTER_TRIES} times in a row. Try again.")
 
 
 def table_findings(config: Mapping[str, str]) -> Sequence[Finding]:

@@ -28,6 +28,7 @@ from spark_connect_rt.connectors.lakehouse.changes import (
     changes_of_batch,
     changes_of_records,
 )
+from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, TypeRules
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.routes import tables_of
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
@@ -55,6 +56,9 @@ class OpenTable:
 class TableSinkTask(SinkTask):
     """Writes records to tables. A subclass reads the settings and makes the stores."""
 
+    types: TypeRules = ICEBERG_TYPES
+    """The types that columns of the format have."""
+
     def __init__(self, clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)) -> None:
         """Take the clock that the commit interval is measured by."""
         self._clock_ms = clock_ms
@@ -76,6 +80,10 @@ class TableSinkTask(SinkTask):
     def make_store(self, table: str) -> TableStore:
         """Return a store of a table. It connects only when it is used."""
 
+    def make_index(self, store: TableStore) -> KeyedRows:
+        """Return the index by key of a table with upserts."""
+        return KeyedRows(store.name)
+
     def maintain(self, table: OpenTable) -> None:
         """Do the upkeep of a table that is due after a commit. By default nothing."""
 
@@ -89,12 +97,11 @@ class TableSinkTask(SinkTask):
 
     def _open_table(self, name: str) -> OpenTable:
         settings = self.settings
-        keyed = KeyedRows(name) if settings.upsert else None
+        store = self.make_store(name)
+        keyed = self.make_index(store) if settings.upsert else None
         chance = random.Random()
         parts = WriterParts(self._clock_ms, _time_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
-        writer = TableWriter(
-            self.make_store(name), parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms
-        )
+        writer = TableWriter(store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms)
         return OpenTable(writer, RowFitter(writer, settings, keyed), keyed)
 
     # -- partitions come and go
@@ -268,7 +275,7 @@ class TableSinkTask(SinkTask):
     def _rules(self, table: OpenTable, form: ChangeForm) -> ChangeRules:
         settings = self.settings
         ids = settings.of(table.writer.store.name).id_columns
-        rules = ChangeRules(form, settings.upsert, ids)
+        rules = ChangeRules(form, settings.upsert, ids, types=self.types)
         return rules if settings.op_field is None else replace(rules, op_field=settings.op_field)
 
     def _table(self, name: str) -> OpenTable:

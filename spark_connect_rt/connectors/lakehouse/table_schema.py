@@ -21,6 +21,7 @@ from spark_connect_rt.connectors.lakehouse.connect_columns import (
     TypeRules,
     by_halves,
     is_list,
+    list_of,
     list_offsets,
     map_parts,
     parsed_moments,
@@ -28,6 +29,7 @@ from spark_connect_rt.connectors.lakehouse.connect_columns import (
 )
 from spark_connect_rt.errors import DataError
 
+_WIDEST = 76  # digits of decimals in Arrow
 _UNFIT = (pa.ArrowException, ValueError, OverflowError)
 
 
@@ -335,11 +337,10 @@ def _cast_nested(values: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_map(kind) and pa.types.is_map(values.type):
         offsets, keys, items = map_parts(values)
         keys, items = _cast(keys, kind.key_type, f"{path}.key"), _cast(items, kind.item_type, f"{path}.value")
-        return pa.MapArray.from_arrays(offsets, keys, items).cast(kind)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
     if is_list(kind) and is_list(values.type):
         flat = _cast(values.flatten(), kind.value_type, f"{path}.element")
-        whole = pa.ListArray.from_arrays(list_offsets(values), flat)
-        return whole.cast(kind)
+        return list_of(list_offsets(values), flat, kind)
     if values.null_count == len(values):
         return pa.nulls(len(values), kind)
     raise DataError(f"{path}: a column of {plain(kind)} cannot hold values of {plain(values.type)}")
@@ -362,12 +363,10 @@ def _cast_leaf(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a cast that is exact. Raises pa.ArrowInvalid, ValueError."""
     if pa.types.is_decimal(kind) and not pa.types.is_decimal(values.type):
         if pa.types.is_integer(values.type):
-            return values.cast(pa.decimal256(76, kind.scale)).cast(kind)
+            return values.cast(pa.decimal256(_WIDEST, kind.scale)).cast(kind)
         return (values.cast(pa.string()) if pa.types.is_floating(values.type) else values).cast(kind)
-    if pa.types.is_decimal(values.type) and not pa.types.is_decimal(kind):
-        return _checked_cast(values, kind)
-    if pa.types.is_floating(values.type) and pa.types.is_floating(kind):
-        return _checked_cast(values, kind)
+    if pa.types.is_floating(kind) and not pa.types.is_integer(values.type):
+        return _as_floats(values, kind)
     if is_uuid(kind):
         return _uuids(values, kind)
     if pa.types.is_string(plain(values.type)) and pa.types.is_timestamp(kind):
@@ -375,14 +374,15 @@ def _cast_leaf(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-def _checked_cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a cast between kinds of numbers that Arrow rounds. Raises ValueError: it changed a value."""
-    found = values.cast(kind, safe=False) if pa.types.is_floating(values.type) else values.cast(kind)
-    back = found.cast(values.type, safe=False) if pa.types.is_floating(values.type) else found.cast(values.type)
-    same = pc.equal(back, values)
-    if pa.types.is_floating(values.type):
-        same = pc.or_(same, pc.is_nan(values))
-    if not pc.all(same).as_py():
+def _as_floats(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return floats or decimals as floats, which Arrow rounds. Raises ValueError: a value changed by that."""
+    found = values.cast(kind, safe=False)
+    if pa.types.is_decimal(values.type):
+        wide = pa.decimal256(_WIDEST, values.type.scale)
+        changed = pc.not_equal(found.cast(wide), values.cast(wide))
+    else:
+        changed = pc.and_not(pc.not_equal(found.cast(values.type), values), pc.is_nan(values))
+    if pc.any(changed).as_py():
         raise ValueError(f"a value of {values.type} is not exact as {kind}")
     return found
 
