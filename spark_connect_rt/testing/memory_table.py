@@ -153,6 +153,10 @@ class LoadedMemoryTable:
         self.offsets = {place: stored for (owner, place), stored in state.offsets.items() if owner == connector}
         self.snapshot = str(state.snapshot) if state.snapshot else None
 
+    def rolled_back(self) -> Mapping[TopicPartition, int]:
+        """Return nothing, because the stored offsets of a state go back with its rows."""
+        return {}
+
     def live_files(self) -> Mapping[str, LiveFile]:
         """Return the data files of the snapshot by URI."""
         return {path: LiveFile(path, rows) for path, rows in self._state.files.items()}

@@ -81,7 +81,10 @@ class TableStoreContract:
 
     def test_rows_and_offsets_become_visible_together(self, store: TableStore) -> None:
         loaded = self.loaded(store)
-        stored = {PLACE: StoredOffset(3, "T", ("c0", "c1"), ((0, 2), (3, 3))), OTHER: StoredOffset(7)}
+        stored = {
+            PLACE: StoredOffset(3, "T", ("c0", "c1"), ((0, 2, 1700000000000), (3, 3, 1700000000001))),
+            OTHER: StoredOffset(7),
+        }
         files = loaded.write(rows_of(1, 2, 3))
         assert self.read_rows() == []
         result = loaded.commit(new_commit(files=files, offsets=stored))

@@ -60,7 +60,9 @@ class History:
 
     def new_writer(self) -> TableWriter:
         ids = self.random
-        parts = WriterParts(lambda: self.now_ms, self.wait, ids.random, lambda: f"{ids.getrandbits(48):x}")
+        parts = WriterParts(
+            lambda: self.now_ms, lambda: self.now_ms, self.wait, ids.random, lambda: f"{ids.getrandbits(48):x}"
+        )
         index = KeyedRows("t", ["key"], hash_bits=HASH_BITS) if self.keyed else None
         self.indexes.append(index)
         return TableWriter(MemoryTableStore(self.table), parts, index)

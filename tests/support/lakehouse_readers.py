@@ -26,4 +26,5 @@ def duckdb_rows(metadata_location: str, order_by: str, columns: str = "*") -> li
     session = duckdb_session("avro", "iceberg")
     path = metadata_location.removeprefix("file://")
     found = session.sql(f"select {columns} from iceberg_scan('{path}') order by {order_by}")
-    return found.to_arrow_table().to_pylist()
+    rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+    return rows

@@ -199,6 +199,10 @@ class LoadedDeltaTable:
         """Return the path of a data file below the table's folder."""
         return path.removeprefix(f"{self._root}/")
 
+    def rolled_back(self) -> Mapping[TopicPartition, int]:
+        """Return nothing: a version that was restored is a commit like any other, so it cannot be noticed."""
+        return {}
+
     def live_files(self) -> Mapping[str, LiveFile]:
         """Return the data files of the version by URI."""
         actions = pa.table(self.table.get_add_actions(flatten=True)).select(["path", "size_bytes", "num_records"])

@@ -24,6 +24,10 @@ from spark_connect_rt.connectors.lakehouse.table_port import OffsetRange, Stored
 from spark_connect_rt.errors import ExternalError
 
 KEPT_COMMITS = 8
+KEPT_INTERVALS = 8
+GROUP_LAG_MS = 600_000
+"""For how long an offset that the group had before a commit is remembered. A worker commits the offsets of a group each
+`offset.flush.interval.ms`, so the group is behind the table for about that long."""
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 50, 5_000
 _MORE_LOSSES = 16  # more do not lengthen the wait
 
@@ -55,26 +59,26 @@ class Resume:
     reason: ResumeReason
 
 
-def resume(stored: StoredOffset | None, position: int, topic_id: str | None, *, refill: bool = False) -> Resume:
+def resume(stored: StoredOffset | None, position: int, topic_id: str | None, refill_from: int | None = None) -> Resume:
     """Return where to read a partition.
 
     Args:
         stored: what the table stores.
         position: where the consumer group stands. -1: it has no committed offset.
         topic_id: id of the topic that is there now. None if the brokers do not tell it.
-        refill: whether records that a rollback of the table removed are written again.
+        refill_from: the offset below which a rollback of the table left rows, if the others are to be written again.
     """
     if stored is None:
         return Resume(None, position, ResumeReason.FIRST)
     if _is_other_topic(stored.topic_id, topic_id):
         return Resume(stored, position, ResumeReason.OTHER_TOPIC)
-    if refill and stored.survived is not None and stored.survived < stored.end:
-        return Resume(stored, stored.survived, ResumeReason.ROLLED_BACK)
+    if refill_from is not None and refill_from < stored.end:
+        return Resume(stored, refill_from, ResumeReason.ROLLED_BACK)
     if position == stored.end:
         return Resume(stored, position, ResumeReason.IN_STEP)
     if position > stored.end:
         return Resume(stored, position, ResumeReason.GROUP_AHEAD)
-    if any(first <= position <= last for first, last in stored.group_at):
+    if any(first <= position <= last for first, last, _ in stored.group_at):
         return Resume(stored, stored.end, ResumeReason.TABLE_AHEAD)
     return Resume(stored, position, ResumeReason.GROUP_REWOUND)
 
@@ -119,8 +123,13 @@ def _is_expected(stored: StoredOffset | None, expected: StoredOffset | None) -> 
     return (stored.end, stored.topic_id, stored.commits) == (expected.end, expected.topic_id, expected.commits)
 
 
-def stored_after(part: OffsetRange, commit_id: str) -> StoredOffset:
-    """Return what the table stores of a partition once a commit with `part` is visible."""
+def stored_after(part: OffsetRange, commit_id: str, now_ms: int, group_lag_ms: int = GROUP_LAG_MS) -> StoredOffset:
+    """Return what the table stores of a partition once a commit with `part` is visible.
+
+    Args:
+        now_ms: the time of day.
+        group_lag_ms: for how long offsets of the group before this commit are remembered.
+    """
     before = part.expected or StoredOffset(part.start)
     group_at = before.group_at
     if part.start < before.end or _is_other_topic(before.topic_id, part.topic_id):
@@ -128,12 +137,21 @@ def stored_after(part: OffsetRange, commit_id: str) -> StoredOffset:
     elif group_at and group_at[-1][0] == part.start:
         group_at = group_at[:-1]  # its end is known now
     first_row = part.start if part.first_row is None else max(part.start, part.first_row)
+    recent = [interval for interval in group_at if now_ms - interval[2] <= group_lag_ms]
     return StoredOffset(
         part.end,
         part.topic_id if part.topic_id is not None else before.topic_id,
         (*before.commits, commit_id)[-KEPT_COMMITS:],
-        (*group_at, (part.start, first_row), (part.end, part.end))[-KEPT_COMMITS - 1 :],
+        _bounded([*recent, (part.start, first_row, now_ms), (part.end, part.end, now_ms)]),
     )
+
+
+def _bounded(intervals: list[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """Return at most `KEPT_INTERVALS`: the oldest become a wider interval, so that none of their offsets is lost."""
+    while len(intervals) > KEPT_INTERVALS:
+        (first, _, _), (_, last, time_ms), *rest = intervals
+        intervals = [(first, last, time_ms), *rest]
+    return tuple(intervals)
 
 
 def race_wait_ms(losses: int, won_last: bool, chance: float) -> int:
@@ -182,7 +200,7 @@ def parse_offset(text: str, name: str) -> StoredOffset:
             int(fields.get("end", 0)),
             fields.get("topic"),
             tuple(str(commit) for commit in fields.get("commits", ())),
-            tuple((int(first), int(last)) for first, last in fields.get("group", ())),
+            tuple((int(first), int(last), int(time_ms)) for first, last, time_ms in fields.get("group", ())),
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise ExternalError(

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -82,10 +83,10 @@ CREATED_WITH = {
     "write.metadata.previous-versions-max": "20",
 }
 """Properties of a table that is created, unless `iceberg.tables.auto-create-props.*` say otherwise."""
-SNAPSHOT_PROPERTY = "connectrt.snapshot."
-"""With a connector's length, name and branch: the last snapshot that the connector made."""
 OFFSETS_SUMMARY = "connectrt.offsets"
-"""Of a snapshot's summary: the ends that its commit stored, for an audit and after a rollback."""
+"""Of a snapshot's summary: the offsets that its commit stored, as JSON. For an audit, and after a rollback."""
+COMMIT_SUMMARY = "connectrt.commit"
+"""Of a snapshot's summary: the id of the commit."""
 
 
 class IcebergTableStore:
@@ -93,7 +94,7 @@ class IcebergTableStore:
 
     def __init__(
         self,
-        catalog: Catalog,
+        open_catalog: Callable[[], Catalog],
         name: str,
         connector: str,
         *,
@@ -102,19 +103,27 @@ class IcebergTableStore:
         properties: Mapping[str, str] | None = None,
         settings: data_files.FileSettings | None = None,
     ) -> None:
-        """Take a catalog and a name such as `namespace.table`.
+        """Take the name of a table, such as `namespace.table`. The catalog is opened when it is first used.
 
         Args:
             partition_by: partition fields of a table that is created, such as `day(ts)` or `bucket(16, id)`.
             properties: properties of a table that is created.
         """
         self.name = name
-        self.catalog = catalog
+        self._open_catalog = open_catalog
+        self._catalog: Catalog | None = None
         self.connector = connector
         self.branch = branch
         self.settings = settings or data_files.FileSettings()
         self._partition_by = tuple(partition_by)
         self._properties = dict(properties or {})
+
+    @property
+    def catalog(self) -> Catalog:
+        """The open catalog. Raises RetriableError or ExternalError if it cannot be opened."""
+        if self._catalog is None:
+            self._catalog = self._called(self._open_catalog)
+        return self._catalog
 
     @property
     def branch_key(self) -> str | None:
@@ -173,7 +182,8 @@ class IcebergTableStore:
 
     def close(self) -> None:
         """Close the connections of the catalog."""
-        engine = getattr(self.catalog, "engine", None)
+        catalog, self._catalog = self._catalog, None
+        engine = getattr(catalog, "engine", None)
         if engine is not None:
             engine.dispose()
 
@@ -227,6 +237,29 @@ class LoadedIcebergTable:
         """Return the stored offsets of this connector and branch."""
         store = self._store
         return offsets_of_properties(self.table.metadata.properties, store.connector, store.branch_key)
+
+    def rolled_back(self) -> Mapping[TopicPartition, int]:
+        """Return the partitions whose last commit was rolled back, with the offset below which rows are left.
+
+        A commit was rolled back if its snapshot is known and not part of the branch's history any more. Once that
+        snapshot has expired, a rollback cannot be noticed.
+        """
+        metadata = self.table.metadata
+        by_commit = {_commit_of(shot): shot.snapshot_id for shot in metadata.snapshots}
+        gone = {place for place, at in self.offsets.items() if at.commits and at.commits[-1] in by_commit}
+        history: list[Snapshot] = []
+        shot = self.head
+        while shot is not None and len(history) <= len(metadata.snapshots):
+            history.append(shot)
+            shot = metadata.snapshot_by_id(shot.parent_snapshot_id) if shot.parent_snapshot_id is not None else None
+        alive = {found.snapshot_id for found in history}
+        gone = {place for place in gone if by_commit[self.offsets[place].commits[-1]] not in alive}
+        if not gone:
+            return {}
+        left = dict.fromkeys(gone, 0)
+        for found in reversed(history):
+            left |= {place: end for place, end in _ends_of(self._store, found).items() if place in gone}
+        return left
 
     def other_writers(self) -> Mapping[str, set[str]]:
         """Return which other connectors write this branch of the table: name -> topics."""
@@ -312,8 +345,9 @@ class LoadedIcebergTable:
         }
         forgotten = [property_name(store.connector, store.branch_key, place) for place in commit.forgotten]
         have = self.table.metadata.properties
-        ends = ",".join(f"{place}={stored.end}" for place, stored in sorted(commit.offsets.items()))
-        summary = {**commit.summary, **({OFFSETS_SUMMARY: ends} if ends else {})}
+        ends = {place: stored.end for place, stored in commit.offsets.items()}
+        own = {OFFSETS_SUMMARY: _ends_text(store, ends)} if ends else {}
+        summary = {**commit.summary, COMMIT_SUMMARY: commit.commit_id, **own}
         change = SnapshotChange(added, (), named, [name for name in forgotten if name in have], summary)
         return self.commit_change(change)
 
@@ -400,13 +434,9 @@ def open_store(
     created_with: Mapping[str, str] | None = None,
     files: data_files.FileSettings | None = None,
 ) -> IcebergTableStore:
-    """Return a store with its own catalog. Raises RetriableError or ExternalError if it cannot be opened."""
-    try:
-        catalog = load_catalog(catalog_name, **{"py-io-impl": _ARROW_FILES, **properties})
-    except Exception as error:
-        raise explained(table, error) from error
+    """Return a store with its own catalog, which is opened when it is first used."""
     return IcebergTableStore(
-        catalog,
+        lambda: load_catalog(catalog_name, **{"py-io-impl": _ARROW_FILES, **properties}),
         table,
         connector,
         branch=branch or MAIN_BRANCH,
@@ -450,6 +480,27 @@ def partition_spec(partition_by: Sequence[str], schema: Schema) -> PartitionSpec
             raise ExternalError(f"iceberg.tables.default-partition-by: there is no column {source!r}") from error
         fields.append(PartitionField(field.field_id, 1000 + number, parse_transform(transform), name))
     return PartitionSpec(*fields) if fields else UNPARTITIONED_PARTITION_SPEC
+
+
+def _commit_of(snapshot: Snapshot) -> str:
+    return "" if snapshot.summary is None else snapshot.summary.additional_properties.get(COMMIT_SUMMARY, "")
+
+
+def _ends_text(store: IcebergTableStore, ends: Mapping[TopicPartition, int]) -> str:
+    places = [[place.topic, place.partition, end] for place, end in sorted(ends.items())]
+    return orjson.dumps({"connector": store.connector, "ends": places}).decode()
+
+
+def _ends_of(store: IcebergTableStore, snapshot: Snapshot) -> dict[TopicPartition, int]:
+    """Return the offsets that a snapshot's commit stored for the connector of the store."""
+    text = "" if snapshot.summary is None else snapshot.summary.additional_properties.get(OFFSETS_SUMMARY, "")
+    try:
+        fields = orjson.loads(text) if text else {}
+        if fields.get("connector") != store.connector:
+            return {}
+        return {TopicPartition(topic, partition): end for topic, partition, end in fields["ends"]}
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return {}  # another program's text
 
 
 def _iceberg_schema(schema: pa.Schema, keys: Sequence[str]) -> Schema:

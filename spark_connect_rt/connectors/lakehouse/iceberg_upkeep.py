@@ -23,6 +23,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveS
 
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange
 from spark_connect_rt.connectors.lakehouse.iceberg_table import (
+    COMMIT_SUMMARY,
     IcebergTableStore,
     LoadedIcebergTable,
     discard_files,
@@ -35,7 +36,6 @@ log = logging.getLogger(__name__)
 SMALL_SHARE = 4  # a file is small below a quarter of the target size
 MOST_BYTES = 64 << 20  # of files in one rewrite: it has to be short, or busy writers win every race
 MOST_MEMORY = 128 << 20  # of rows in memory: from here on, they are written to a file
-OUR_COMMIT = "connectrt.commit"
 
 
 def expired_snapshots(
@@ -52,7 +52,7 @@ def expired_snapshots(
 
 def last_own_snapshot(table: Table) -> int | None:
     """Return the newest snapshot that a table sink made. None: there is none in the metadata."""
-    own = [shot for shot in table.metadata.snapshots if shot.summary is not None and OUR_COMMIT in _summary(shot)]
+    own = [shot for shot in table.metadata.snapshots if shot.summary is not None and COMMIT_SUMMARY in _summary(shot)]
     return max(own, key=lambda shot: shot.sequence_number or 0).snapshot_id if own else None
 
 

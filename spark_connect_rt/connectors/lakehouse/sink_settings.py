@@ -15,6 +15,7 @@ from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, ConfigDef, Con
 from spark_connect_rt.config.validators import AtLeast, Check, anything, one_of
 from spark_connect_rt.connectors.lakehouse.changes import ChangeForm
 from spark_connect_rt.connectors.lakehouse.data_files import FileSettings
+from spark_connect_rt.connectors.lakehouse.guard import GROUP_LAG_MS
 from spark_connect_rt.errors import BadConfigError
 
 AUTO = "auto"
@@ -167,6 +168,15 @@ TABLE_SINK = ConfigDef(
             AtLeast(0),
         ),
         _key(
+            "connectrt.table.group.lag.ms",
+            Type.LONG,
+            GROUP_LAG_MS,
+            LOW,
+            "How long the consumer group may be behind the table without a reset by its owner, ms. Must be longer than "
+            "the worker's offset.flush.interval.ms.",
+            AtLeast(0),
+        ),
+        _key(
             "connectrt.table.snapshots.keep",
             Type.INT,
             100,
@@ -233,6 +243,7 @@ class TableSinkSettings:
     max_bytes: int
     retry_timeout_ms: int
     refill: bool
+    group_lag_ms: int
     snapshots_kept: int
     compact_files: int
     defaults: TableSettings
@@ -271,6 +282,7 @@ def read_settings(config: Mapping[str, str]) -> TableSinkSettings:
         values["connectrt.table.commit.max.bytes"],
         values["connectrt.table.retry.timeout.ms"],
         values["connectrt.table.rollback"] == REFILL,
+        values["connectrt.table.group.lag.ms"],
         values["connectrt.table.snapshots.keep"],
         values["connectrt.table.compact.files"],
         defaults,

@@ -100,8 +100,8 @@ class TableSinkTask(SinkTask):
         store = self.make_store(name)
         keyed = self.make_index(store) if settings.upsert else None
         chance = random.Random()
-        parts = WriterParts(self._clock_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
-        writer = TableWriter(store, parts, keyed, refill=settings.refill)
+        parts = WriterParts(self._clock_ms, _time_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
+        writer = TableWriter(store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms)
         return OpenTable(writer, RowFitter(writer, settings, keyed), keyed)
 
     # -- partitions come and go
@@ -378,6 +378,10 @@ class TableSinkTask(SinkTask):
             if end >= 0:
                 safe[place] = end
         return safe
+
+
+def _time_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _wait_ms(wait_ms: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Mapping
 
@@ -20,13 +21,13 @@ def alter_stored(store: TableStore, offsets: Mapping[TopicPartition, int | None]
         loaded = store.load()
         if loaded is None:
             return
-        commit_id = uuid.uuid4().hex[:16]
+        commit_id, now_ms = uuid.uuid4().hex[:16], int(time.time() * 1000)
         changed = {}
         for place, offset in offsets.items():
             if offset is not None:
                 stored = loaded.offsets.get(place)
                 topic_id = None if stored is None else stored.topic_id
-                changed[place] = StoredOffset(offset, topic_id, (commit_id,), ((offset, offset),))
+                changed[place] = StoredOffset(offset, topic_id, (commit_id,), ((offset, offset, now_ms),))
         forgotten = [place for place, offset in offsets.items() if offset is None and place in loaded.offsets]
         if not changed and not forgotten:
             return

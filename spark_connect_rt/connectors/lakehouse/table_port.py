@@ -37,18 +37,15 @@ class StoredOffset:
         end: the next offset to write. Every record below it is in the table.
         topic_id: the id of the topic (KIP-516) that the offsets belong to. None if the brokers did not tell it.
         commits: ids of the last commits of this partition, newest last.
-        group_at: where the consumer group can stand without a reset by its owner, as (first, last) offsets, oldest
-            first. The group follows the table: for each of the last commits, it stood between the end of the commit
-            before and the first record with a row.
-        survived: if the table was rolled back behind the last commit, the `end` that the rows in the table stand for.
-            None otherwise.
+        group_at: where the consumer group can be without a reset by its owner, as (first offset, last offset, time of
+            the commit in ms), oldest first. The group follows the table: before each commit, its offset was between
+            the end of the commit before and the first record with a row.
     """
 
     end: int
     topic_id: str | None = None
     commits: tuple[str, ...] = ()
-    group_at: tuple[tuple[int, int], ...] = ()
-    survived: int | None = None
+    group_at: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +161,13 @@ class LoadedTable(Protocol):
     @property
     def offsets(self) -> Mapping[TopicPartition, StoredOffset]:
         """Return what the connector of this store has committed to this branch."""
+
+    def rolled_back(self) -> Mapping[TopicPartition, int]:
+        """Return the partitions whose last commit was rolled back, with the offset below which rows are left.
+
+        After a rollback to an older snapshot the stored offsets stay, because they are not part of a snapshot. A format
+        whose stored offsets go back with the rows returns nothing.
+        """
 
     def live_files(self) -> Mapping[str, LiveFile]:
         """Return the data files of the snapshot by URI. Reads manifests."""

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.guard import (
+    GROUP_LAG_MS,
     Resume,
     ResumeReason,
     Verdict,
@@ -51,9 +52,13 @@ MOST_FENCES = 10  # in a row without a commit: two connectors write the same par
 
 @dataclass(frozen=True, slots=True)
 class WriterParts:
-    """Time, chance and ids for a writer, so that tests decide them."""
+    """Time, chance and ids for a writer, so that tests decide them.
+
+    `clock_ms` never goes back, and `time_ms` is the time of day.
+    """
 
     clock_ms: Callable[[], int]
+    time_ms: Callable[[], int]
     wait_ms: Callable[[int], None]
     chance: Callable[[], float]
     new_id: Callable[[], str]
@@ -131,6 +136,7 @@ class _Attempt:
 
     Attributes:
         gathered: the partitions in it, as they were when it was made. A partition that leaves and returns is another.
+        after: what the table stores of them once the commit is visible.
         chunks: how many gathered tables of each partition are in it.
         answer_lost: whether the last try got no answer.
         doubtful_on: the state that a lost request was made on. While the table is in this state, the request may still
@@ -140,6 +146,7 @@ class _Attempt:
     commit_id: str
     gathered: Mapping[TopicPartition, _Gathered]
     ranges: Mapping[TopicPartition, OffsetRange]
+    after: Mapping[TopicPartition, StoredOffset]
     chunks: Mapping[TopicPartition, int]
     changes: pa.Table
     files: Sequence[NewFile] = ()
@@ -152,18 +159,26 @@ class TableWriter:
     """Writes the partitions of one task to one table. One thread."""
 
     def __init__(
-        self, store: TableStore, parts: WriterParts, index: RowIndex | None = None, *, refill: bool = False
+        self,
+        store: TableStore,
+        parts: WriterParts,
+        index: RowIndex | None = None,
+        *,
+        refill: bool = False,
+        group_lag_ms: int = GROUP_LAG_MS,
     ) -> None:
         """Take the store of a table, and the index of its keys for upserts.
 
         Args:
             index: finds rows by key, for upserts and deletes. None: every row is appended.
-            refill: see `guard.resume`.
+            refill: whether records that a rollback of the table removed are written again.
+            group_lag_ms: how long the consumer group may be behind the table, ms.
         """
         self.store = store
         self._parts = parts
         self._index = index
         self._refill = refill
+        self._group_lag_ms = group_lag_ms
         self.schema: pa.Schema | None = None
         """The table's columns as of the last load. None: the table does not exist, or was not loaded yet."""
         self._places: dict[TopicPartition, _Gathered] = {}
@@ -193,10 +208,19 @@ class TableWriter:
         """
         loaded = self.load()
         stored = {} if loaded is None else loaded.offsets
+        rolled_back = {} if loaded is None else loaded.rolled_back()
         found = {}
         for place, position in positions.items():
             topic_id = topic_ids.get(place.topic)
-            decision = resume(stored.get(place), position, topic_id, refill=self._refill)
+            decision = resume(stored.get(place), position, topic_id, rolled_back.get(place) if self._refill else None)
+            if place in rolled_back and not self._refill:
+                log.warning(
+                    "table %s: it was rolled back, and records of %s from offset %d on stay away "
+                    "(connectrt.table.rollback=keep)",
+                    self.store.name,
+                    place,
+                    rolled_back[place],
+                )
             self._places[place] = _Gathered(decision.expected, topic_id, decision.start, decision.start)
             found[place] = decision
             _log_resume(self.store.name, place, position, decision)
@@ -303,10 +327,13 @@ class TableWriter:
         changes = pa.concat_tables([conform(rows, newest) for gathered in waiting.values() for rows in gathered.rows])
         if self._index is not None:
             changes = self._index.latest(changes)
+        commit_id, now_ms = self._parts.new_id(), self._parts.time_ms()
+        ranges = {place: gathered.range for place, gathered in waiting.items()}
         return _Attempt(
-            self._parts.new_id(),
+            commit_id,
             waiting,
-            {place: gathered.range for place, gathered in waiting.items()},
+            ranges,
+            {place: stored_after(part, commit_id, now_ms, self._group_lag_ms) for place, part in ranges.items()},
             {place: len(gathered.rows) for place, gathered in waiting.items()},
             changes,
         )
@@ -355,11 +382,9 @@ class TableWriter:
         if self._index is not None:
             dead = self._index.replace(attempt.changes, attempt.files)
         attempt.dead_rows = sum(len(positions) for positions in dead.values())
-        offsets = {place: stored_after(part, attempt.commit_id) for place, part in attempt.ranges.items()}
         changes = None if self._index is None else attempt.changes
-        summary = {"connectrt.commit": attempt.commit_id}
         try:
-            return loaded.commit(TableCommit(attempt.commit_id, offsets, (), attempt.files, dead, changes, summary))
+            return loaded.commit(TableCommit(attempt.commit_id, attempt.after, (), attempt.files, dead, changes))
         except Exception:
             self._undo(attempt)  # surely not visible
             raise
@@ -383,7 +408,7 @@ class TableWriter:
             gathered = attempt.gathered[place]
             if self._places.get(place) is gathered:
                 self._drop_rows(gathered, attempt.chunks[place])
-                gathered.expected, gathered.start = stored_after(part, attempt.commit_id), part.end
+                gathered.expected, gathered.start = attempt.after[place], part.end
         self._attempt, self._fences, self._won_last = None, 0, True
 
     def _give_up(self, attempt: _Attempt, loaded: LoadedTable) -> None:

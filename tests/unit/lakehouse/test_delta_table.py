@@ -68,7 +68,7 @@ class TestDeltaTable(TableStoreContract):
         assert [row["id"] for row in self.read_rows()] == [1, 50]
 
     def test_offsets_outlive_checkpoints_and_cleaned_logs(self, store: TableStore) -> None:
-        self.append(store, rows_of(1), {PLACE: StoredOffset(1, "T", ("a",), ((0, 0),))})
+        self.append(store, rows_of(1), {PLACE: StoredOffset(1, "T", ("a",), ((0, 0, 5),))})
         self.append(store, rows_of(2), {OTHER: StoredOffset(2)})
         table = DeltaTable(self.path)
         table.create_checkpoint()
@@ -76,7 +76,7 @@ class TestDeltaTable(TableStoreContract):
         table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
         for log in sorted(Path(self.path, "_delta_log").glob("*.json"))[:2]:
             log.unlink()
-        assert self.loaded(store).offsets == {PLACE: StoredOffset(1, "T", ("a",), ((0, 0),)), OTHER: StoredOffset(2)}
+        assert self.loaded(store).offsets == {PLACE: StoredOffset(1, "T", ("a",), ((0, 0, 5),)), OTHER: StoredOffset(2)}
         assert len(list(Path(self.path, "_connectrt").iterdir())) == 1  # older ones are removed
 
     def test_partitions_have_their_own_files(self, tmp_path: Path) -> None:

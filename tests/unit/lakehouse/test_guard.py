@@ -6,7 +6,9 @@ import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.guard import (
+    GROUP_LAG_MS,
     KEPT_COMMITS,
+    KEPT_INTERVALS,
     LONGEST_WAIT_MS,
     Check,
     ResumeReason,
@@ -24,8 +26,9 @@ from spark_connect_rt.connectors.lakehouse.guard import (
 from spark_connect_rt.connectors.lakehouse.table_port import OffsetRange, StoredOffset
 from spark_connect_rt.errors import ExternalError
 
+NOW = 5
 PLACE = TopicPartition("orders", 3)
-STORED = StoredOffset(30, "T1", ("c1", "c2"), ((0, 0), (10, 13), (30, 30)))
+STORED = StoredOffset(30, "T1", ("c1", "c2"), ((0, 0, 1), (10, 13, 2), (30, 30, 3)))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ STORED = StoredOffset(30, "T1", ("c1", "c2"), ((0, 0), (10, 13), (30, 30)))
         (STORED, 10, None, 30, ResumeReason.TABLE_AHEAD),
         (STORED, 12, "T1", 30, ResumeReason.TABLE_AHEAD),
         (STORED, -1, "T1", -1, ResumeReason.GROUP_REWOUND),
-        (StoredOffset(30, group_at=((-1, 4), (30, 30))), -1, None, 30, ResumeReason.TABLE_AHEAD),
+        (StoredOffset(30, group_at=((-1, 4, 1), (30, 30, 2))), -1, None, 30, ResumeReason.TABLE_AHEAD),
         (STORED, 7, "T1", 7, ResumeReason.GROUP_REWOUND),
         (STORED, 31, "T1", 31, ResumeReason.GROUP_AHEAD),
         (STORED, 0, "T2", 0, ResumeReason.OTHER_TOPIC),
@@ -53,9 +56,8 @@ def test_start_of_a_partition(
 
 
 def test_rolled_back_table_is_refilled_only_on_request() -> None:
-    rolled_back = StoredOffset(30, "T1", ("c1",), ((0, 0), (30, 30)), survived=10)
-    assert resume(rolled_back, 30, "T1").start == 30
-    decision = resume(rolled_back, 30, "T1", refill=True)
+    assert resume(STORED, 30, "T1").start == 30
+    decision = resume(STORED, 30, "T1", 10)
     assert (decision.start, decision.reason) == (10, ResumeReason.ROLLED_BACK)
 
 
@@ -84,48 +86,59 @@ def test_commit_is_fenced_by_any_other_stored_offset(now: StoredOffset | None) -
 
 def test_commit_with_a_lost_answer_is_found_behind_later_commits() -> None:
     part = OffsetRange(STORED, 30, 40, "T1")
-    landed = stored_after(part, "mine")
-    later = stored_after(OffsetRange(landed, 40, 50, "T1"), "next")
+    landed = stored_after(part, "mine", NOW)
+    later = stored_after(OffsetRange(landed, 40, 50, "T1"), "next", NOW)
     for stored in (landed, later):
         assert check({PLACE: stored}, {PLACE: part}, "mine") == Check(Verdict.LANDED)
 
 
 def test_stored_offset_grows_by_the_range() -> None:
-    after = stored_after(OffsetRange(STORED, 30, 45, "T1", 33), "c3")
-    assert after == StoredOffset(45, "T1", ("c1", "c2", "c3"), ((0, 0), (10, 13), (30, 33), (45, 45)))
-    assert stored_after(OffsetRange(None, -1, 9, None, 4), "c0") == StoredOffset(9, None, ("c0",), ((-1, 4), (9, 9)))
+    after = stored_after(OffsetRange(STORED, 30, 45, "T1", 33), "c3", NOW)
+    assert after == StoredOffset(45, "T1", ("c1", "c2", "c3"), ((0, 0, 1), (10, 13, 2), (30, 33, NOW), (45, 45, NOW)))
+    assert stored_after(OffsetRange(None, -1, 9, None, 4), "c0", NOW) == StoredOffset(
+        9, None, ("c0",), ((-1, 4, NOW), (9, 9, NOW))
+    )
 
 
 def test_group_may_stand_anywhere_before_the_first_row_of_a_commit() -> None:
     # Between two commits the group follows records without rows, which the table is not informed of.
-    after = stored_after(OffsetRange(STORED, 30, 520, "T1", 510), "c3")
+    after = stored_after(OffsetRange(STORED, 30, 520, "T1", 510), "c3", NOW)
     for position in (30, 450, 510):
         assert resume(after, position, "T1").reason is ResumeReason.TABLE_AHEAD
     for position in (29, 511, 519):
         assert resume(after, position, "T1").reason is ResumeReason.GROUP_REWOUND
 
 
+def test_offsets_of_the_group_are_forgotten_once_it_must_have_moved_on() -> None:
+    after = stored_after(OffsetRange(STORED, 30, 45, "T1"), "c3", GROUP_LAG_MS + 2)
+    assert resume(after, 0, "T1").reason is ResumeReason.GROUP_REWOUND
+    assert resume(after, 13, "T1").reason is ResumeReason.TABLE_AHEAD
+    much_later = stored_after(OffsetRange(after, 45, 50, "T1"), "c4", 10 * GROUP_LAG_MS)
+    assert [interval[:2] for interval in much_later.group_at] == [(45, 45), (50, 50)]
+
+
 def test_gap_keeps_where_the_group_was_and_a_reset_forgets_it() -> None:
-    gap = stored_after(OffsetRange(STORED, 40, 45, "T1"), "c3")
-    assert gap.group_at == (*STORED.group_at, (40, 40), (45, 45))
-    rewound = stored_after(OffsetRange(STORED, 7, 9, "T1"), "c3")
-    assert rewound.group_at == ((7, 7), (9, 9))
-    other = stored_after(OffsetRange(STORED, 30, 31, "T2"), "c3")
-    assert (other.group_at, other.topic_id) == (((30, 30), (31, 31)), "T2")
+    gap = stored_after(OffsetRange(STORED, 40, 45, "T1"), "c3", NOW)
+    assert gap.group_at == (*STORED.group_at, (40, 40, NOW), (45, 45, NOW))
+    rewound = stored_after(OffsetRange(STORED, 7, 9, "T1"), "c3", NOW)
+    assert rewound.group_at == ((7, 7, NOW), (9, 9, NOW))
+    other = stored_after(OffsetRange(STORED, 30, 31, "T2"), "c3", NOW)
+    assert (other.group_at, other.topic_id) == (((30, 30, NOW), (31, 31, NOW)), "T2")
 
 
 def test_unknown_topic_id_does_not_erase_a_known_one() -> None:
-    after = stored_after(OffsetRange(STORED, 30, 45, None), "c3")
-    assert (after.topic_id, after.group_at[-2:]) == ("T1", ((30, 30), (45, 45)))
+    after = stored_after(OffsetRange(STORED, 30, 45, None), "c3", NOW)
+    assert (after.topic_id, after.group_at[-2:]) == ("T1", ((30, 30, NOW), (45, 45, NOW)))
 
 
 def test_stored_offset_stays_small() -> None:
     stored = None
     for number in range(100):
-        stored = stored_after(OffsetRange(stored, number, number + 1), f"commit{number}")
+        stored = stored_after(OffsetRange(stored, number, number + 1), f"commit{number}", NOW)
     assert stored is not None
-    assert (len(stored.commits), len(stored.group_at)) == (KEPT_COMMITS, KEPT_COMMITS + 1)
-    assert stored.group_at[-1] == (100, 100)
+    assert (len(stored.commits), len(stored.group_at)) == (KEPT_COMMITS, KEPT_INTERVALS)
+    assert stored.group_at[-1] == (100, 100, NOW)
+    assert stored.group_at[0] == (0, 93, NOW)  # the oldest are one interval, so none of them is forgotten
     assert stored.commits[-1] == "commit99"
 
 
@@ -140,7 +153,7 @@ def test_waits_grow_with_losses_up_to_a_limit() -> None:
 
 @pytest.mark.parametrize("connector", ["sink", "sink.two", "a:b@c", "3.x"])
 @pytest.mark.parametrize("branch", [None, "audit"])
-@pytest.mark.parametrize("stored", [STORED, StoredOffset(0), StoredOffset(5, None, ("x",), ((-1, 5),))])
+@pytest.mark.parametrize("stored", [STORED, StoredOffset(0), StoredOffset(5, None, ("x",), ((-1, 5, 9),))])
 def test_stored_offsets_pass_through_properties(connector: str, branch: str | None, stored: StoredOffset) -> None:
     place = TopicPartition("a.b-1", 10)
     properties = {property_name(connector, branch, place): offset_text(stored), "write.format.default": "parquet"}

@@ -81,6 +81,13 @@ def settle(sink: SinkHarness) -> None:
     raise AssertionError("rows wait for their commit")
 
 
+def deliver_more(sink: SinkHarness) -> None:
+    """Send and deliver one record after the other, for as long as the task takes them."""
+    for _ in range(10_000):
+        sink.send(TOPIC, {"id": 3})
+        sink.deliver()
+
+
 def test_records_become_rows_and_their_offsets_are_committed(lake: Lake) -> None:
     with lake.sink(lake.config()) as sink:
         for number in range(5):
@@ -116,8 +123,8 @@ def test_table_wins_over_a_group_that_lags(lake: Lake) -> None:
 
 
 def test_group_that_was_reset_by_its_owner_is_obeyed(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
-    with lake.sink(lake.config()) as sink:
-        for number in range(40):  # more commits than the table remembers
+    with lake.sink(lake.config(**{"connectrt.table.group.lag.ms": "0"})) as sink:
+        for number in range(40):
             sink.send(TOPIC, {"id": number})
             settle(sink)
             sink.commit()
@@ -355,3 +362,105 @@ def _struct(fields: list[tuple[str, str, bool]]) -> Schema:
         field = SchemaBuilder(Type[kind])
         builder = builder.field(name, (field.optional() if optional else field).build())
     return builder.build()
+
+
+@pytest.mark.parametrize(("rollback", "ids"), [("keep", [0, 1, 9]), ("refill", [0, 1, 2, 3, 9])])
+def test_rolled_back_table_is_kept_or_refilled(
+    lake: Lake, rollback: str, ids: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with lake.sink(lake.config(**{"connectrt.table.rollback": rollback})) as sink:
+        for first in (0, 2):
+            sink.send(TOPIC, {"id": first})
+            sink.send(TOPIC, {"id": first + 1})
+            settle(sink)
+        sink.commit()
+        sink.stop()
+        table = lake.catalog().load_table(NAME)
+        parent = table.current_snapshot()
+        assert parent is not None
+        assert parent.parent_snapshot_id is not None
+        table.manage_snapshots().rollback_to_snapshot(parent.parent_snapshot_id).commit()
+        assert lake.ids() == [0, 1]
+        sink.start()
+        sink.send(TOPIC, {"id": 9})
+        settle(sink)
+    assert lake.ids() == ids
+    assert "rolled back" in caplog.text
+
+
+def test_table_that_was_dropped_continues_with_what_was_not_committed(lake: Lake) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        sink.send(TOPIC, {"id": 1}, key={"id": 1})
+        settle(sink)
+        sink.commit()
+        schema = lake.catalog().load_table(NAME).schema()
+        lake.catalog().drop_table(NAME)
+        lake.catalog().create_table(NAME, schema)
+        sink.send(TOPIC, {"id": 2}, key={"id": 2})
+        settle(sink)
+        assert sink.commit() == {PLACE: 2}
+        sink.send(TOPIC, {"id": 1}, key={"id": 1})
+        settle(sink)
+    assert lake.ids() == [1, 2]
+
+
+def test_missing_table_fails_a_running_task_with_what_to_do(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+        lake.catalog().drop_table(NAME)
+        sink.send(TOPIC, {"id": 2})
+        with pytest.raises(ExternalError, match="does not exist any more"):
+            settle(sink)
+
+
+def test_catalog_that_is_away_is_tried_and_then_fails_the_task_without_loss(lake: Lake, tmp_path: Path) -> None:
+    with lake.sink(lake.config(**{"connectrt.table.retry.timeout.ms": "50"})) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+        sink.commit()
+        away = tmp_path / "away.db"
+        (tmp_path / "catalog.db").rename(away)
+        (tmp_path / "catalog.db").mkdir()
+        sink.send(TOPIC, {"id": 2})
+        with pytest.raises(ExternalError, match="Nothing is lost: restart the task"):
+            deliver_more(sink)
+        (tmp_path / "catalog.db").rmdir()
+        away.rename(tmp_path / "catalog.db")
+        sent = len(sink.topics.partitions[PLACE])
+        sink.restart()
+        settle(sink)
+        assert sink.commit() == {PLACE: sent}
+    assert lake.ids() == [1, 2, *[3] * (sent - 2)]
+
+
+def test_checks_name_missing_tables_and_rival_connectors(lake: Lake) -> None:
+    config = lake.config(**{"iceberg.tables.auto-create-enabled": "false"})
+
+    def findings(**changed: str) -> list[tuple[str, str]]:
+        found = [check() for check in IcebergSinkConnector().outside_checks({**config, **changed})]
+        return [(finding.level.value, finding.what) for line in found for finding in line]
+
+    assert findings() == [("problem", f"table {NAME} does not exist")]
+    assert findings(**{"iceberg.tables.auto-create-enabled": "true"}) == [("ok", f"table {NAME} will be created")]
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+    assert findings() == [("ok", f"table {NAME} can be loaded")]
+    assert findings(name="other")[0][0] == "warning"
+    assert findings(name="other", topics="elsewhere")[0][0] == "ok"
+    broken = findings(**{"iceberg.catalog.uri": "sqlite:////no/such/folder/c.db"})
+    assert broken[0][0] == "problem"
+
+
+def test_catalog_that_is_away_at_the_start_delays_the_task(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").mkdir()
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        assert not sink.deliver()
+        assert not sink.deliver()
+        assert sink.commit() == {}
+        (tmp_path / "catalog.db").rmdir()
+        settle(sink)
+        assert sink.commit() == {PLACE: 1}
+    assert lake.ids() == [1]

@@ -28,7 +28,7 @@ class TestIcebergTable(TableStoreContract):
         )
 
     def new_store(self, connector: str = "sink") -> TableStore:
-        return IcebergTableStore(self.catalog(), NAME, connector)
+        return IcebergTableStore(self.catalog, NAME, connector)
 
     def read_rows(self) -> list[dict[str, Any]]:
         table = self.catalog().load_table(NAME)

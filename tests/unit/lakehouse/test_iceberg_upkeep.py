@@ -33,7 +33,7 @@ class Lake:
     def __init__(self, folder: Path, partition_by: list[str]) -> None:
         warehouse = (folder / "warehouse").as_uri()
         self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse)
-        self.store = IcebergTableStore(self.catalog, NAME, "sink", partition_by=partition_by)
+        self.store = IcebergTableStore(lambda: self.catalog, NAME, "sink", partition_by=partition_by)
         self.store.create(SCHEMA, ["id"])
         self.commits = 0
 
@@ -49,8 +49,7 @@ class Lake:
         commit_id = f"c{self.commits}"
         gone = {path: np.array(rows, np.int64) for path, rows in (dead or {}).items()}
         offsets = {PLACE: StoredOffset(self.commits, "T", (commit_id,))}
-        summary = {"connectrt.commit": commit_id}
-        assert isinstance(loaded.commit(TableCommit(commit_id, offsets, (), files, gone, None, summary)), Committed)
+        assert isinstance(loaded.commit(TableCommit(commit_id, offsets, (), files, gone)), Committed)
         return [file.path for file in files]
 
     def ids(self) -> list[int]:
