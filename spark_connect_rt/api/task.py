@@ -6,7 +6,7 @@ A task lives in one Python process, is called by one thread, and is rebuilt in a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -163,6 +163,19 @@ class SinkTaskContext(Protocol):
 
     def configs(self) -> Mapping[str, str]:
         """Return the task's configuration, with references to config providers resolved."""
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Return where the consumer group stood when partitions of this task were assigned.
+
+        A partition without a committed offset is left out. The offset of one that the group's owner reset is the new
+        one. For tasks that store offsets with their data: they compare, and use ``offset`` if the two differ.
+        """
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of topics (KIP-516). A topic has another id after it was deleted and created again.
+
+        Asks a broker with each call. Topics whose ids are not known are left out. Raises ConnectError.
+        """
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, once the present call has returned; others are passed over."""

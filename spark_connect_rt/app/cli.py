@@ -19,6 +19,7 @@ from spark_connect_rt.app.settings_file import read_settings
 from spark_connect_rt.cli.context_commands import add_context_words
 from spark_connect_rt.cli.logger_commands import add_logger_commands
 from spark_connect_rt.cli.reading_options import add_reading_words
+from spark_connect_rt.connectors.lakehouse.commands import add_table_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError, explained_at
 from spark_connect_rt.operations.connectors.change_commands import add_changing_words
 from spark_connect_rt.operations.connectors.inspect_commands import add_describe_command
@@ -65,6 +66,7 @@ OTHER_WORDS = {
     "dead-letter": "dlq",
     "dead-letters": "dlq",
     "context": "config",
+    "tables": "table",
     "contexts": "config",
 }
 """Singular and plural, and other names, of the groups of words."""
@@ -196,6 +198,7 @@ add_development_commands(cli, _act)
 add_plugin_commands(cli, _act)
 _offset_words, _file_reset = add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)
+add_table_commands(cli, _act)
 add_mirror_commands(cli, _act)
 add_cluster_commands(cli, _offset_words, _file_reset)
 

@@ -9,7 +9,13 @@ from typing import Any
 
 from spark_connect_rt.errors import ConnectError
 
-_CODES = {"quickstart": "CRT-1087", "registry": "CRT-1102", "dlt": "CRT-1140"}
+_CODES = {
+    "quickstart": "CRT-1087",
+    "registry": "CRT-1102",
+    "dlt": "CRT-1140",
+    "iceberg": "CRT-1200",
+    "delta": "CRT-1201",
+}
 
 
 def optional_module(name: str, extra: str, user: str) -> Any:

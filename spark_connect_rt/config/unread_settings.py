@@ -13,7 +13,19 @@ from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.connector_config import DEAD_LETTERS
 from spark_connect_rt.config.nearest_name import nearest_name
 
-_FREE = ("topic.creation.", "spark.", "dlt.config.", "lakeflow.option.", "lakeflow.table.")
+_FREE = (
+    "topic.creation.",
+    "spark.",
+    "dlt.config.",
+    "lakeflow.option.",
+    "lakeflow.table.",
+    "iceberg.catalog.",
+    "iceberg.hadoop.",
+    "iceberg.kafka.",
+    "iceberg.table.",
+    "iceberg.tables.auto-create-props.",
+    "iceberg.tables.write-props.",
+)
 """Names below these belong to groups or options that the user names."""
 _CLIENTS = (
     *(f"{client}.override." for client in ("producer", "consumer", "admin")),

@@ -108,6 +108,8 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("python_sources.lakeflow_source:LakeflowSourceConnector", "source"),
     _connector("samples.datagen_source:DatagenSourceConnector", "source"),
     _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.lakehouse.delta_sink:DeltaSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.lakehouse.iceberg_sink:IcebergSinkConnector", "sink"),
     _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
     _connector("sql.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.

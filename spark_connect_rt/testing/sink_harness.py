@@ -38,6 +38,7 @@ from spark_connect_rt.testing.memory_executor_clients import Row as Record
 
 FLUSH_TIMEOUT_MS = 5_000
 _BROKERS = 3  # as many as a dead letter queue's default replication factor
+_UNKNOWN = -1  # where the group has not committed an offset
 _MOST_READS = 1_000  # by one ``deliver``: a task that always seeks back would never end
 
 
@@ -103,7 +104,7 @@ class _TestRunner(SinkTaskRunner):
     def assign(self, partitions: frozenset[TopicPartition]) -> None:
         """Open the partitions that are new."""
         if new := partitions - self._context.partitions:
-            self.on_row(_partition_row(new))
+            self.on_row(_partition_row(new, self.committed))
 
     def read_from_elsewhere(self) -> bool:
         """Apply the offsets that the task asked to read from. Returns whether there were any."""
@@ -150,8 +151,10 @@ class _TestRunner(SinkTaskRunner):
             self.finish()
 
 
-def _partition_row(partitions: frozenset[TopicPartition] | set[TopicPartition]) -> Row:
-    places = [(partition.topic, partition.partition) for partition in sorted(partitions)]
+def _partition_row(
+    partitions: frozenset[TopicPartition] | set[TopicPartition], starts: Mapping[TopicPartition, int] | None = None
+) -> Row:
+    places = [(place.topic, place.partition, (starts or {}).get(place, _UNKNOWN)) for place in sorted(partitions)]
     return Row(0, RowKind.ASSIGNED, encode_partitions(places))
 
 

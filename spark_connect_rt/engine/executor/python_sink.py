@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -213,12 +213,22 @@ class PythonSink(HostedSink):
         self._task = task = self._task_class()
         config = self.parts.clients.resolve(launch.config, launch.worker_config)
         context.set_config(config)
+        context.ask_topic_ids = self._ask_topic_ids
         task.context = context
         max_rejections: int = OF_SINKS_ONLY.parse(self.parts.connector_config)[REFUSALS_MAX]
         self._delivery = PutDelivery(
             launch.task, task, self._pipeline, reports, max_rejections, self.parts.must_not_wait, self.parts.meter
         )
         task.start(config)
+
+    def _ask_topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Ask with a consumer that is made for this question, because few tasks ask, and only when they open."""
+        launch, clients = self.parts.launch, self.parts.clients
+        consumer = clients.consumer(clients.resolve(launch.client_config, launch.worker_config))
+        try:
+            return consumer.topic_ids(topics)
+        finally:
+            consumer.close()
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """Open partitions that are newly assigned to the task."""

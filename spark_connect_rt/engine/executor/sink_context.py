@@ -11,7 +11,7 @@ drops rows until an ASSIGNED row announces the new offset.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from spark_connect_rt.api.task import ErrantRecordReporter, PluginMetrics
 from spark_connect_rt.base.ids import TopicPartition
@@ -31,6 +31,8 @@ class WorkerSinkTaskContext:
         self.metrics = metrics
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.reporter: SinkErrantReporter | None = None
+        self.ask_topic_ids: Callable[[Collection[str]], Mapping[str, str]] = lambda topics: {}
+        self._positions: dict[TopicPartition, int] = {}
         self._config: Mapping[str, str] = {}
         self._paused: dict[TopicPartition, int | None] = {}  # -> where to read on; None: where the reader is
         self._moving: Counter[TopicPartition] = Counter()  # -> ASSIGNED rows to wait for
@@ -53,6 +55,14 @@ class WorkerSinkTaskContext:
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
         """Return the reporter of errant records, None if the connector does not report any."""
         return self.reporter
+
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Return where the group stood when partitions of the task were assigned."""
+        return dict(self._positions)
+
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Return the ids of topics, as far as a broker knows them."""
+        return self.ask_topic_ids(topics)
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Ask for these partitions to be read from these offsets."""
@@ -131,6 +141,10 @@ class WorkerSinkTaskContext:
         if partition in self._paused and partition not in self._moving and self._paused[partition] is None:
             self._paused[partition] = first_offset
 
+    def note_positions(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Note where newly assigned partitions are read from."""
+        self._positions.update(positions)
+
     def note_repositioned(self, partitions: frozenset[TopicPartition]) -> None:
         """Note an ASSIGNED row: the rows of these partitions that follow it are from the new offset."""
         for partition in partitions & self._moving.keys():
@@ -142,6 +156,7 @@ class WorkerSinkTaskContext:
         """Forget partitions that left the task."""
         self.partitions -= partitions
         for partition in partitions:
+            self._positions.pop(partition, None)
             self._paused.pop(partition, None)
             self._moving.pop(partition, None)
             self._seek.pop(partition, None)

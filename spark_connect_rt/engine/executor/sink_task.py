@@ -167,10 +167,10 @@ class SinkTaskRunner(TaskWriter):
         """Open the partitions of an ASSIGNED row that the task does not have yet."""
         assert self._sink is not None
         new = decode_partitions(head) - self._context.partitions
+        starts = {partition: at for partition, at in decode_starts(head).items() if partition in new}
         if self._sink.pre_commit_has_effects:  # as in Java, it is also asked about partitions without a put
-            self._offsets.note_position(
-                {partition: at for partition, at in decode_starts(head).items() if partition in new}
-            )
+            self._offsets.note_position(starts)
+        self._context.note_positions(starts)
         self._context.partitions |= new
         if new:
             self._sink.open(sorted(new))

@@ -1,0 +1,97 @@
+"""Settings `iceberg.catalog.*` as the official sink has them -> properties of pyiceberg's catalogs. Pure.
+
+Java and pyiceberg share most names. This module translates those that differ, and refuses what pyiceberg cannot do.
+Sources: Apache Iceberg's "Catalog properties", pyiceberg's "Configuration".
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Mapping
+
+from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.errors import BadConfigError
+
+PREFIX = "iceberg.catalog."
+DEFAULT_NAME = "iceberg"
+_TYPES = {"rest": "rest", "hive": "hive", "glue": "glue", "jdbc": "sql", "sql": "sql", "dynamodb": "dynamodb"}
+_CLASSES = {
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
+    "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog": "dynamodb",
+}
+_RENAMED = {
+    "client.region": "s3.region",
+    "s3.path-style-access": "",  # pyiceberg's default
+    "io-impl": "",  # files are read and written by Arrow
+    "cache-enabled": "",
+    "cache.expiration-interval-ms": "",
+}
+_JDBC = re.compile(r"jdbc:(?P<kind>postgresql|sqlite):(?P<rest>.*)")
+_DRIVERS = {"postgresql": "postgresql+psycopg", "sqlite": "sqlite"}
+
+
+def catalog_of(config: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the name of the catalog and pyiceberg's properties of it.
+
+    Raises BadConfigError for each setting that is missing, or that pyiceberg has nothing for.
+    """
+    given = prefixed(config, PREFIX)
+    problems: dict[str, list[str]] = {}
+    properties = {_RENAMED.get(name, name): value for name, value in given.items() if _RENAMED.get(name, name)}
+    kind = _kind_of(properties.pop("type", None), properties.pop("catalog-impl", None), problems)
+    properties["type"] = kind
+    for name in config:
+        if name == "iceberg.hadoop-conf-dir" or name.startswith("iceberg.hadoop."):
+            problems[name] = ["is not used: set the access to the object store with iceberg.catalog.s3.*"]
+    if kind in ("rest", "sql", "hive") and not properties.get("uri"):
+        problems.setdefault(PREFIX + "uri", []).append(f"must be set for a catalog of type {kind}")
+    if kind in ("sql", "glue", "hive", "dynamodb") and not properties.get("warehouse"):
+        problems.setdefault(PREFIX + "warehouse", []).append(f"must be set for a catalog of type {kind}")
+    if kind == "sql" and properties.get("uri"):
+        properties["uri"] = _database_uri(
+            properties["uri"], properties.pop("jdbc.user", None), properties.pop("jdbc.password", None), problems
+        )
+    if problems:
+        raise BadConfigError(problems)
+    return config.get("iceberg.catalog") or DEFAULT_NAME, properties
+
+
+def _kind_of(kind: str | None, java_class: str | None, problems: dict[str, list[str]]) -> str:
+    if java_class is not None:
+        if java_class not in _CLASSES:
+            known = ", ".join(sorted(_CLASSES))
+            problems[PREFIX + "catalog-impl"] = [f"{java_class} is not supported. Supported are: {known}."]
+        return _CLASSES.get(java_class, "")
+    if kind is None:
+        problems[PREFIX + "type"] = [f"must be set: {', '.join(sorted(_TYPES))}"]
+        return ""
+    found = _TYPES.get(kind.strip().lower(), "")
+    if not found:
+        more = {
+            "hadoop": " A catalog of files alone cannot refuse a commit that comes too late. Use sql or rest.",
+            "nessie": " Use type rest with the REST address of Nessie.",
+        }.get(kind.strip().lower(), "")
+        problems[PREFIX + "type"] = [f"{kind} is not supported. Supported are: {', '.join(sorted(_TYPES))}.{more}"]
+    return found
+
+
+def _database_uri(uri: str, user: str | None, password: str | None, problems: dict[str, list[str]]) -> str:
+    """Return SQLAlchemy's form of a JDBC URL. Other URLs are kept."""
+    found = _JDBC.fullmatch(uri)
+    if found is None:
+        if uri.startswith("jdbc:"):
+            problems[PREFIX + "uri"] = ["only jdbc:postgresql: and jdbc:sqlite: are supported, or a URL of SQLAlchemy"]
+        return uri
+    if found["kind"] == "sqlite":
+        return f"sqlite:///{found['rest']}"
+    rest = found["rest"]
+    if user and rest.startswith("//"):
+        login = urllib.parse.quote(user, safe="")
+        if password:
+            login += ":" + urllib.parse.quote(password, safe="")
+        rest = f"//{login}@{rest[2:]}"
+    return f"{_DRIVERS[found['kind']]}:{rest}"

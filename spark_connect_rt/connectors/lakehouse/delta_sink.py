@@ -1,0 +1,168 @@
+"""Keeps Delta tables in step with topics: rows appended, or upserted and deleted by key, exactly once.
+
+Tables, keys, schemas and the commit interval have the settings of the Iceberg sink. A table `sales.orders` lies in the
+folder `sales/orders` below `delta.root`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.base.optional_package import optional_module
+from spark_connect_rt.config.config_def import HIGH, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
+from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES
+from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
+from spark_connect_rt.connectors.lakehouse.sink_settings import KEEP, TABLE_SINK, TableSinkSettings, read_settings
+from spark_connect_rt.connectors.lakehouse.sink_task import TableSinkTask
+from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
+from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, NewFile, Positions, TableStore
+from spark_connect_rt.errors import BadConfigError, ConnectError
+
+if TYPE_CHECKING:
+    from spark_connect_rt.connectors.lakehouse.delta_table import DeltaTableStore
+
+EXTRA, USERS = "delta", "Delta tables"
+ROOT, STORAGE = "delta.root", "delta.storage."
+CONFIG = TABLE_SINK + ConfigDef(
+    [
+        ConfigKey(
+            ROOT,
+            Type.STRING,
+            REQUIRED,
+            HIGH,
+            "Folder or URI (s3://, gs://, abfs://) of the tables. Table a.b lies in its folder a/b. delta.storage.* "
+            "are the options of the object store, as delta-rs names them.",
+        )
+    ]
+)
+_OPTIMIZE = "The sink does not maintain Delta tables. Remove the setting, and run OPTIMIZE and VACUUM on the table."
+_WITHOUT_EFFECT = {
+    "connectrt.table.snapshots.keep": ("0", _OPTIMIZE),
+    "connectrt.table.compact.files": ("0", _OPTIMIZE),
+    "connectrt.table.rollback": (KEEP, "The restore of a Delta table does not change its stored offsets. Use keep."),
+}
+"""Settings that are refused: the value that is right anyway, and the reason."""
+
+
+class DeltaSinkConnector(SinkConnector):
+    """Keeps Delta tables in step with topics, appended or upserted, exactly once."""
+
+    def config_def(self) -> ConfigDef:
+        """Return the settings of the sink: its tables, their folder, and when it commits."""
+        return CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the class of the tasks, which run on executors."""
+        return DeltaSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the same configuration for every task."""
+        return [dict(self.config) for _ in range(max_tasks)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Check settings against each other, and refuse those that Delta has no form for."""
+        if any(value.errors for value in CONFIG.validate(config)):
+            return {}
+        try:
+            checked_settings(config)
+        except BadConfigError as error:
+            return {name: list(why) for name, why in error.problems.items()}
+        return {}
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Store the new offsets in the tables, so that they win there, too. Raises ConnectError."""
+        settings = checked_settings(config)
+        if settings.dynamic:
+            raise ConnectError(
+                "offsets of a connector with iceberg.tables.dynamic-enabled=true cannot be altered, because its tables "
+                "are not known."
+            )
+        for name in settings.tables:
+            alter_stored(make_store(config, settings, name), offsets)
+        return True
+
+
+class DeltaSinkTask(TableSinkTask):
+    """Writes the records of its partitions to Delta tables, one commit for each interval."""
+
+    types = DELTA_TYPES
+
+    def read_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
+        """Return the typed settings, and keep the configuration for the stores."""
+        self._config = dict(config)
+        return checked_settings(config)
+
+    def make_store(self, table: str) -> TableStore:
+        """Return a store of a table below the folder of the settings."""
+        return make_store(self._config, self.settings, table)
+
+    def make_index(self, store: TableStore) -> KeyedRows:
+        """Return an index that only finds the last change of each key, as a merge finds the rows."""
+        return MergedRows(store)
+
+
+class MergedRows(KeyedRows):
+    """The `RowIndex` of a table whose commits merge by key: it knows no rows."""
+
+    def __init__(self, store: TableStore) -> None:
+        """Take the store, which is given the key columns when they are known."""
+        super().__init__(store.name)
+        self._store = store
+
+    def use_keys(self, key_columns: Sequence[str]) -> None:
+        """Set the key columns, also for the merge. Raises DataError if they are missing, or other ones are in use."""
+        super().use_keys(key_columns)
+        store: Any = self._store
+        store.keys = tuple(key_columns)
+
+    def catch_up(self, loaded: LoadedTable) -> None:
+        """Do nothing, because no rows are known."""
+
+    def replace(self, changes: pa.Table, files: Sequence[NewFile]) -> Mapping[str, Positions]:
+        """Return no dead rows, because the merge finds them."""
+        return {}
+
+    def undo(self) -> None:
+        """Do nothing, because `replace` changed nothing."""
+
+    def confirm(self, snapshot: str | None) -> None:
+        """Do nothing, because `replace` changed nothing."""
+
+
+def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
+    """Return the typed settings. Raises BadConfigError for those that Delta tables have no form for."""
+    settings = read_settings(config)
+    problems: dict[str, list[str]] = {}
+    for table in (settings.defaults, *settings.per_table.values()):
+        if table.branch:
+            problems["iceberg.tables.default-commit-branch"] = ["Delta tables have no branches. Remove the setting."]
+        if any(not field.replace("_", "a").isalnum() for field in table.partition_by):
+            problems["iceberg.tables.default-partition-by"] = [
+                "Delta tables are partitioned by columns only, without transforms. Name columns."
+            ]
+    problems |= {
+        name: [reason] for name, (effect, reason) in _WITHOUT_EFFECT.items() if config.get(name, effect) != effect
+    }
+    if problems:
+        raise BadConfigError(problems)
+    return settings
+
+
+def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: str) -> DeltaTableStore:
+    """Return a store of a table. Raises ConnectError: deltalake is not installed."""
+    optional_module("deltalake", EXTRA, USERS)
+    from spark_connect_rt.connectors.lakehouse.delta_table import DeltaTableStore
+
+    return DeltaTableStore(
+        f"{config[ROOT].rstrip('/')}/{table.replace('.', '/')}",
+        config["name"],
+        name=table,
+        partition_by=settings.of(table).partition_by,
+        storage_options=prefixed(config, STORAGE),
+        settings=settings.files,
+    )

@@ -1,0 +1,192 @@
+"""Keeps Apache Iceberg tables in step with topics: rows appended, or upserted and deleted by key, exactly once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.base.optional_package import optional_module
+from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
+from spark_connect_rt.connectors.lakehouse.catalog_settings import DEFAULT_NAME, catalog_of
+from spark_connect_rt.connectors.lakehouse.sink_settings import (
+    TABLE_SINK,
+    TableSinkSettings,
+    parse_partition_field,
+    read_settings,
+)
+from spark_connect_rt.connectors.lakehouse.sink_task import OpenTable, TableSinkTask
+from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
+from spark_connect_rt.connectors.lakehouse.table_port import TableStore
+from spark_connect_rt.errors import BadConfigError, ConnectError
+
+if TYPE_CHECKING:
+    from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
+
+log = logging.getLogger(__name__)
+COMPACTION_PAUSE = 20  # commits
+EXTRA, USERS = "iceberg", "tables of Iceberg"
+CONFIG = TABLE_SINK + ConfigDef(
+    [
+        ConfigKey(
+            "iceberg.catalog",
+            Type.STRING,
+            DEFAULT_NAME,
+            HIGH,
+            "Name of the catalog. Its properties are iceberg.catalog.type (rest, sql, glue, hive), uri, warehouse, "
+            "credential, token, s3.* and others that pyiceberg knows.",
+        )
+    ]
+)
+
+
+class IcebergSinkConnector(SinkConnector):
+    """Keeps Apache Iceberg tables in step with topics, appended or upserted, exactly once."""
+
+    def config_def(self) -> ConfigDef:
+        """Return the settings of the sink: its tables, its catalog, and when it commits."""
+        return CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the class of the tasks, which run on executors."""
+        return IcebergSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the same configuration for every task."""
+        return [dict(self.config) for _ in range(max_tasks)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Check settings against each other, and the catalog's."""
+        if any(value.errors for value in CONFIG.validate(config)):
+            return {}
+        problems: dict[str, list[str]] = {}
+        for check in (lambda: checked_settings(config), lambda: catalog_of(config)):
+            try:
+                check()
+            except BadConfigError as error:
+                problems |= {name: list(why) for name, why in error.problems.items()}
+        return problems
+
+    def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
+        """Return a check that loads each table and looks for other connectors of the same topics."""
+        return (lambda: table_findings(config),)
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Store the new offsets in the tables, so that they win there, too. Raises ConnectError."""
+        settings = checked_settings(config)
+        if settings.dynamic:
+            raise ConnectError(
+                "offsets of a connector with iceberg.tables.dynamic-enabled=true cannot be altered, because its tables "
+                "are not known. Remove the properties connectrt.offset.* of each table, then alter the offsets."
+            )
+        for name in settings.tables:
+            store = make_store(config, settings, name)
+            try:
+                alter_stored(store, offsets)
+            finally:
+                store.close()
+        return True
+
+
+class IcebergSinkTask(TableSinkTask):
+    """Writes the records of its partitions to Iceberg tables, one commit for each interval."""
+
+    def read_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
+        """Return the typed settings, and keep the configuration for the stores."""
+        self._config = dict(config)
+        self._commits: dict[str, int] = {}
+        self._compact_at: dict[str, int] = {}  # by table: the number of commits before the next compaction
+        return checked_settings(config)
+
+    def make_store(self, table: str) -> TableStore:
+        """Return a store of a table in the catalog of the settings."""
+        return make_store(self._config, self.settings, table)
+
+    def maintain(self, table: OpenTable) -> None:
+        """Expire snapshots and rewrite files if that is due. An error is logged, because the commit itself is done."""
+        from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
+        from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact, expire_snapshots, is_due
+
+        store, settings = table.writer.store, self.settings
+        assert isinstance(store, IcebergTableStore)
+        try:
+            loaded = store.load()
+            if loaded is None:
+                return
+            expire, rewrite = is_due(loaded, settings.snapshots_kept, settings.compact_files)
+            if expire:
+                expire_snapshots(store, settings.snapshots_kept)
+            self._commits[store.name] = commits = self._commits.get(store.name, 0) + 1
+            if rewrite and commits >= self._compact_at.get(store.name, 0):
+                report = compact(store, settings.compact_files, at_most=1)
+                log.info("table %s: compaction: %s", store.name, report)
+                # Nothing to rewrite: the manifests need not be read after every commit to find that out again.
+                self._compact_at[store.name] = commits + (1 if report.rewritten else COMPACTION_PAUSE)
+        except ConnectError as error:
+            log.warning("table %s: upkeep is tried again after the next commit: %s", store.name, error)
+
+
+def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
+    """Return the typed settings, with partition fields that can be read. Raises BadConfigError."""
+    settings = read_settings(config)
+    for fields in (settings.defaults.partition_by, *(table.partition_by for table in settings.per_table.values())):
+        for text in fields:
+            try:
+                parse_partition_field(text)
+            except ValueError as error:
+                raise BadConfigError({"iceberg.tables.default-partition-by": [str(error)]}) from error
+    return settings
+
+
+def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: str) -> IcebergTableStore:
+    """Return a store of a table, with its own catalog. Raises ConnectError: pyiceberg is not installed."""
+    optional_module("pyiceberg", EXTRA, USERS)
+    from spark_connect_rt.connectors.lakehouse.iceberg_table import open_store
+
+    name, properties = catalog_of(config)
+    of_table = settings.of(table)
+    return open_store(
+        name,
+        properties,
+        table,
+        config["name"],
+        branch=of_table.branch or None,
+        partition_by=of_table.partition_by,
+        created_with=settings.created_with,
+        files=settings.files,
+    )
+
+
+def table_findings(config: Mapping[str, str]) -> Sequence[Finding]:
+    """Load each table, and look for other connectors that write the same topics to it."""
+    settings = checked_settings(config)
+    findings = []
+    for name in settings.tables:
+        store = make_store(config, settings, name)
+        try:
+            findings.append(_finding_of(store, settings, config))
+        finally:
+            store.close()
+    return findings
+
+
+def _finding_of(store: IcebergTableStore, settings: TableSinkSettings, config: Mapping[str, str]) -> Finding:
+    check, setting = "table", "iceberg.tables"
+    try:
+        loaded = store.load()
+    except ConnectError as error:
+        return Finding(check, "iceberg.catalog.uri", Level.PROBLEM, str(error), "Correct iceberg.catalog.*.")
+    if loaded is None:
+        if settings.auto_create:
+            return Finding(check, setting, Level.OK, f"table {store.name} will be created")
+        change = "Create it, or set iceberg.tables.auto-create-enabled=true."
+        return Finding(check, setting, Level.PROBLEM, f"table {store.name} does not exist", change)
+    topics = {topic.strip() for topic in config.get("topics", "").split(",")}
+    rivals = [name for name, written in loaded.other_writers().items() if written & topics]
+    if rivals:
+        what = f"table {store.name} has offsets of the same topics by connector {', '.join(sorted(rivals))}"
+        return Finding(check, setting, Level.WARNING, what, "Delete the other connector, else rows are there twice.")
+    return Finding(check, setting, Level.OK, f"table {store.name} can be loaded")

@@ -1,0 +1,340 @@
+"""Upkeep of an Iceberg table: old snapshots expire, small files and position deletes are rewritten, orphans removed.
+
+Each step is a commit on a loaded state, like the sink's own. If another writer is faster, the step changes nothing, and
+the next one tries again. Stored offsets are never part of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate, TableRequirement
+
+from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange
+from spark_connect_rt.connectors.lakehouse.iceberg_table import (
+    COMMIT_SUMMARY,
+    IcebergTableStore,
+    LoadedIcebergTable,
+    discard_files,
+    explained,
+    file_system,
+)
+from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LostRace, NewFile, Positions
+
+log = logging.getLogger(__name__)
+SMALL_SHARE = 4  # a file is small below a quarter of the target size
+MOST_BYTES = 64 << 20  # of files in one rewrite: it has to be short, or busy writers win every race
+MOST_MEMORY = 128 << 20  # of rows in memory: from here on, they are written to a file
+
+
+def expired_snapshots(
+    snapshots: Sequence[Snapshot], heads: Collection[int], keep: int, protected: Collection[int] = ()
+) -> list[int]:
+    """Return the snapshots to expire, oldest first. Pure.
+
+    The newest `keep` snapshots stay, and so do heads of branches and tags, and `protected` ones.
+    """
+    oldest_first = sorted(snapshots, key=lambda snapshot: (snapshot.timestamp_ms, snapshot.sequence_number or 0))
+    stay = {*heads, *protected, *(snapshot.snapshot_id for snapshot in oldest_first[-keep:])}
+    return [snapshot.snapshot_id for snapshot in oldest_first if snapshot.snapshot_id not in stay]
+
+
+def last_own_snapshot(table: Table) -> int | None:
+    """Return the newest snapshot that a table sink made. None: there is none in the metadata."""
+    own = [shot for shot in table.metadata.snapshots if shot.summary is not None and COMMIT_SUMMARY in _summary(shot)]
+    return max(own, key=lambda shot: shot.sequence_number or 0).snapshot_id if own else None
+
+
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def expire_snapshots(store: IcebergTableStore, keep: int) -> int:
+    """Expire all but the newest `keep` snapshots, and delete the files that only they named. Returns how many.
+
+    Raises RetriableError or ExternalError of the catalog. A lost race expires nothing.
+    """
+    loaded = store.load()
+    if loaded is None or keep <= 0:
+        return 0
+    table, metadata = loaded.table, loaded.table.metadata
+    own = last_own_snapshot(table)
+    heads = {reference.snapshot_id for reference in metadata.refs.values()}
+    expired = expired_snapshots(metadata.snapshots, heads, keep, () if own is None else (own,))
+    if not expired:
+        return 0
+    requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
+    requirements += [
+        AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": reference.snapshot_id})
+        for name, reference in metadata.refs.items()
+    ]
+    update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
+    try:
+        table.catalog.commit_table(table, tuple(requirements), (update,))
+    except CommitFailedException:
+        return 0
+    except Exception as error:
+        raise explained(store.name, error) from error
+    gone = frozenset(expired)
+    discard_files(table, _files_of_expired(table, gone))
+    log.info("table %s: %d snapshots expired", store.name, len(expired))
+    return len(expired)
+
+
+def _files_of_expired(table: Table, expired: Collection[int]) -> set[str]:
+    """Return the files that only expired snapshots name: manifest lists, manifests, data and delete files."""
+    kept_manifests: dict[str, Any] = {}
+    old_manifests: dict[str, Any] = {}
+    files = set()
+    for snapshot in table.metadata.snapshots:
+        is_old = snapshot.snapshot_id in expired
+        if is_old:
+            files.add(snapshot.manifest_list)
+        try:
+            manifests = snapshot.manifests(table.io)
+        except FileNotFoundError:
+            continue
+        (old_manifests if is_old else kept_manifests).update({found.manifest_path: found for found in manifests})
+    only_old = {path: manifest for path, manifest in old_manifests.items() if path not in kept_manifests}
+    files |= only_old.keys()
+    named = {
+        entry.data_file.file_path
+        for manifest in only_old.values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+    }
+    if named:
+        named -= {
+            entry.data_file.file_path
+            for manifest in kept_manifests.values()
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        }
+    return files | named
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Data files of one partition that are rewritten together."""
+
+    paths: tuple[str, ...]
+    size: int
+
+
+def plan_rewrites(
+    files: Mapping[str, LiveFile],
+    partition_of: Mapping[str, Any],
+    dead: Mapping[str, Positions],
+    target_bytes: int,
+    least_small: int,
+    *,
+    deletes_due: bool,
+) -> list[Rewrite]:
+    """Return which files to rewrite, at most `MOST_BYTES` in one rewrite. Pure.
+
+    Files with dead rows are rewritten if `deletes_due`. Small files are rewritten where one partition has at least
+    `least_small` of them.
+    """
+    groups: dict[Any, list[LiveFile]] = {}
+    for path, file in files.items():
+        groups.setdefault(partition_of[path], []).append(file)
+    rewrites = []
+    for members in groups.values():
+        small = [file for file in members if file.size * SMALL_SHARE < target_bytes]
+        chosen = {file.path: file for file in small} if len(small) >= max(2, least_small) else {}
+        if deletes_due:
+            chosen |= {file.path: file for file in members if file.path in dead}
+        rewrites += _bounded(list(chosen.values()))
+    return rewrites
+
+
+def _bounded(files: Sequence[LiveFile]) -> list[Rewrite]:
+    parts: list[list[LiveFile]] = []
+    size = MOST_BYTES
+    for file in files:
+        if size + file.size > MOST_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(file)
+        size += file.size
+    return [Rewrite(tuple(file.path for file in part), sum(file.size for file in part)) for part in parts]
+
+
+@dataclass(slots=True)
+class CompactionReport:
+    """The work that compactions did, as counts of files and rows."""
+
+    rewritten: int = 0
+    written: int = 0
+    removed_deletes: int = 0
+    lost_races: int = 0
+    rows: int = 0
+
+
+def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> CompactionReport:
+    """Rewrite small files, and files with dead rows once the table has `least` delete files.
+
+    Args:
+        at_most: how many rewrites this call makes. Each is a commit.
+
+    Raises RetriableError or ExternalError of the catalog.
+    """
+    report = CompactionReport()
+    for _ in range(at_most):
+        loaded = store.load()
+        if loaded is None or loaded.snapshot is None:
+            break
+        files, deletes = loaded.live_files(), loaded.delete_files()
+        dead = loaded.dead_rows() if deletes else {}
+        partitions = {path: (file.detail.spec_id, tuple(file.detail.partition._data)) for path, file in files.items()}
+        due = len(deletes) >= max(1, least)
+        target_bytes = min(store.settings.target_bytes, MOST_BYTES)
+        rewrites = plan_rewrites(files, partitions, dead, target_bytes, least, deletes_due=due)
+        if not rewrites:
+            finished = _finished_deletes(loaded, deletes, files.keys()) if due else []
+            if finished:  # another writer rewrote their data files and left them
+                paths = [file.file_path for file in finished]
+                loaded.commit_change(SnapshotChange((), paths, replaces=True))
+                report.removed_deletes += len(finished)
+            break
+        if not _rewrite(store, loaded, rewrites[0], files, deletes, dead, report):
+            report.lost_races += 1
+            break
+    return report
+
+
+def _rewrite(
+    store: IcebergTableStore,
+    loaded: LoadedIcebergTable,
+    rewrite: Rewrite,
+    files: Mapping[str, LiveFile],
+    deletes: Sequence[DataFile],
+    dead: Mapping[str, Positions],
+    report: CompactionReport,
+) -> bool:
+    """Write the live rows of some files to new ones, and swap them in one commit. Returns whether it won."""
+    new: list[NewFile] = []
+    gathered: list[pa.RecordBatch] = []
+    for batch in _live_batches(loaded, rewrite.paths, dead):
+        gathered.append(batch)
+        if sum(part.nbytes for part in gathered) >= MOST_MEMORY:
+            new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
+            gathered.clear()
+    if gathered:
+        new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
+    finished = _finished_deletes(loaded, deletes, files.keys() - set(rewrite.paths))
+    change = SnapshotChange(
+        [file.detail for file in new], [*rewrite.paths, *(file.file_path for file in finished)], replaces=True
+    )
+    result = loaded.commit_change(change)
+    if isinstance(result, LostRace):
+        discard_files(loaded.table, [file.path for file in new])
+    if not isinstance(result, Committed):
+        log.info("table %s: a compaction gave way to another writer: %s", store.name, result)
+        return False
+    report.rewritten += len(rewrite.paths)
+    report.written += len(new)
+    report.removed_deletes += len(finished)
+    report.rows += sum(file.rows for file in new)
+    return True
+
+
+def _live_batches(
+    loaded: LoadedIcebergTable, paths: Sequence[str], dead: Mapping[str, Positions]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of files in their order."""
+    for path in paths:
+        first, gone = 0, dead.get(path)
+        for batch in loaded.read(path, loaded.schema.names):
+            rows = np.arange(first, first + batch.num_rows)
+            first += batch.num_rows
+            yield batch if gone is None else batch.filter(pa.array(~np.isin(rows, gone)))
+
+
+def _finished_deletes(loaded: LoadedIcebergTable, deletes: Sequence[DataFile], stay: Collection[str]) -> list[DataFile]:
+    """Return the delete files that name no data file which stays. Others stay: they may name several files."""
+    return [file for file in deletes if not loaded.files_with_deletes(file) & set(stay)]
+
+
+def is_due(loaded: LoadedIcebergTable, snapshots_kept: int, least: int) -> tuple[bool, bool]:
+    """Return whether snapshots are to expire, and whether a compaction is due. Reads only the metadata.
+
+    The summary's counters are a hint here. The manifests decide which files are rewritten.
+    """
+    metadata = loaded.table.metadata
+    slack = max(10, snapshots_kept // 4)
+    expire = snapshots_kept > 0 and len(metadata.snapshots) > snapshots_kept + slack
+    summary = {} if loaded.head is None else _summary(loaded.head)
+    delete_files, data_files = (int(summary.get(name, 0)) for name in ("total-delete-files", "total-data-files"))
+    return expire, least > 0 and (delete_files >= least or data_files >= 2 * least)
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanReport:
+    """Files below the table's folder that no snapshot names."""
+
+    paths: tuple[str, ...] = ()
+    size: int = 0
+    kept: int = field(default=0)
+    """Files that are named, or too young to be orphans."""
+
+
+def find_orphans(store: IcebergTableStore, older_than: timedelta, now: datetime | None = None) -> OrphanReport:
+    """Return files that no snapshot names and that are older than `older_than`.
+
+    A writer's files have no name in the metadata until its commit, so `older_than` must be longer than any commit
+    takes, retries included.
+    """
+    loaded = store.load()
+    if loaded is None:
+        return OrphanReport()
+    table = loaded.table
+    files, folder = file_system(table, table.location())
+    named = {file_system(table, uri)[1].lstrip("/") for uri in _named_files(table)}
+    before = (now or datetime.now(UTC)) - older_than
+    orphans, size, kept = [], 0, 0
+    for found in files.get_file_info(fs.FileSelector(folder, recursive=True)):
+        if found.type != fs.FileType.File:
+            continue
+        is_old = found.mtime is not None and found.mtime < before
+        if found.path.lstrip("/") in named or not is_old:
+            kept += 1
+            continue
+        orphans.append(found.path)
+        size += found.size or 0
+    return OrphanReport(tuple(orphans), size, kept)
+
+
+def remove_orphans(store: IcebergTableStore, orphans: OrphanReport) -> None:
+    """Delete the files of a report."""
+    loaded = store.load()
+    if loaded is None:
+        return
+    files, _ = file_system(loaded.table, loaded.table.location())
+    for path in orphans.paths:
+        files.delete_file(path)
+
+
+def _named_files(table: Table) -> set[str]:
+    """Return every file that the metadata, the manifests or old versions of the metadata name."""
+    metadata = table.metadata
+    named = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    named |= {statistics.statistics_path for statistics in metadata.statistics}
+    seen: set[str] = set()
+    for snapshot in metadata.snapshots:
+        named.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path in seen:
+                continue
+            seen.add(manifest.manifest_path)
+            named |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+    return named | seen

@@ -1,0 +1,206 @@
+"""Finds the rows of a table by key, in step with the table's snapshots.
+
+An upsert needs to know where the older row of its key is. `KeyIndex` knows that for one snapshot. This class brings it
+to another one after commits of other writers, and takes its own changes back if a commit does not become visible.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
+from spark_connect_rt.connectors.lakehouse.key_index import DEAD, ROW_BITS, KeyIndex, encode_keys, positions_of
+from spark_connect_rt.connectors.lakehouse.table_port import LiveFile, LoadedTable, NewFile, Positions
+from spark_connect_rt.errors import DataError
+
+log = logging.getLogger(__name__)
+_ROWS = (1 << ROW_BITS) - 1
+_REBUILD_SHARE = 3  # a new index is cheaper once a third of the rows came from other writers
+
+
+class KeyedRows:
+    """The `RowIndex` of a table with key columns. One thread."""
+
+    def __init__(
+        self, table: str, key_columns: Sequence[str] = (), folder: Path | None = None, *, hash_bits: int = 64
+    ) -> None:
+        """Take the key of a table.
+
+        Args:
+            key_columns: names. Empty: `use_keys` tells them before the first change.
+            folder: where the bytes of keys are kept while the task runs. None: a temporary folder.
+            hash_bits: fewer than 64 make collisions, for tests.
+        """
+        self._table = table
+        self._key_columns = list(key_columns)
+        self._folder = Path(tempfile.mkdtemp(prefix="connectrt-keys-")) if folder is None else folder
+        self._hash_bits = hash_bits
+        self._index: KeyIndex | None = None
+        self._state: tuple[str, str | None] | None = None  # the table and snapshot that the index stands for
+        self._numbers: dict[str, int] = {}  # of every file that was ever live
+        self._paths: list[str] = []
+        self._live: dict[str, int] = {}  # rows of each live file
+        self._swapped: tuple[pa.Array, Positions, dict[str, int]] | None = None
+        self._folders = 0
+        self.builds = 0
+        """How often the whole table was read for its keys."""
+
+    def use_keys(self, key_columns: Sequence[str]) -> None:
+        """Set the key columns. Raises DataError if they are missing, or other ones are in use."""
+        if not key_columns:
+            raise DataError(
+                f"table {self._table}: a change has no key. Set iceberg.tables.default-id-columns, or give records a "
+                "key with fields."
+            )
+        if self._key_columns and self._key_columns != list(key_columns):
+            raise DataError(
+                f"table {self._table}: the key columns changed from {', '.join(self._key_columns)} to "
+                f"{', '.join(key_columns)}. Set iceberg.tables.default-id-columns."
+            )
+        self._key_columns = list(key_columns)
+
+    def __len__(self) -> int:
+        """Return how many keys have a live row."""
+        return 0 if self._index is None else len(self._index)
+
+    def catch_up(self, loaded: LoadedTable) -> None:
+        """Bring the index to this state, after commits of other writers.
+
+        Logs a warning if the table has two rows of the same key.
+        """
+        assert self._swapped is None, "a change is neither confirmed nor undone"
+        state = loaded.table_id, loaded.snapshot
+        if self._index is not None and self._state == state:
+            return
+        live = loaded.live_files()
+        new = [file for path, file in live.items() if path not in self._live]
+        is_other = self._index is None or self._state is None or self._state[0] != loaded.table_id
+        if is_other or sum(file.rows for file in new) * _REBUILD_SHARE > sum(file.rows for file in live.values()):
+            self._build(loaded, live)
+        else:
+            self._follow(loaded, live, new)
+        self._live = {path: file.rows for path, file in live.items()}
+        self._state = state
+
+    def _build(self, loaded: LoadedTable, live: Mapping[str, LiveFile]) -> None:
+        self.builds += 1
+        index = self._new_index(self._encode(loaded.schema.empty_table()))
+        if live:
+            dead = loaded.dead_rows()
+            self._warn_of(index.build(part for path in live for part in self._keys_of(loaded, path, dead.get(path))))
+
+    def _warn_of(self, doubles: int) -> None:
+        if doubles:
+            log.warning(
+                "table %s: %d rows have a key that another row has, too. Another writer appended them. A change of the "
+                "key replaces only the last of these rows.",
+                self._table,
+                doubles,
+            )
+
+    def _follow(self, loaded: LoadedTable, live: Mapping[str, LiveFile], new: Sequence[LiveFile]) -> None:
+        """Apply changes of other writers: files that went, rows that were deleted, files that came."""
+        assert self._index is not None
+        self._index.drop_files([self._number(path) for path in self._live if path not in live])
+        dead = loaded.dead_rows()
+        for path, rows in dead.items():
+            if path in self._live:
+                self._index.drop_positions(positions_of(self._number(path), rows))
+        doubles = 0
+        for file in new:
+            for keys, positions in self._keys_of(loaded, file.path, dead.get(file.path)):
+                doubles += int((self._index.swap(keys, positions) != DEAD).sum())
+        self._warn_of(doubles)
+
+    def _keys_of(self, loaded: LoadedTable, path: str, dead: Positions | None) -> Iterator[tuple[pa.Array, Positions]]:
+        """Yield the keys of a file's live rows and their positions."""
+        number, first = self._number(path), 0
+        for batch in loaded.read(path, self._key_columns):
+            rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
+            first += batch.num_rows
+            keys = self._encode(pa.Table.from_batches([batch]))
+            if dead is not None:
+                is_live = ~np.isin(rows, dead)
+                rows, keys = rows[is_live], keys.filter(pa.array(is_live))
+            yield keys, positions_of(number, rows)
+
+    def latest(self, changes: pa.Table) -> pa.Table:
+        """Return only the last change of each key, in order."""
+        keys = self._encode(changes)
+        index = self._index or self._new_index(keys)
+        rows = index.last_of_each(keys)
+        return changes if len(rows) == changes.num_rows else changes.take(pa.array(rows))
+
+    def replace(self, changes: pa.Table, files: Sequence[NewFile]) -> Mapping[str, Positions]:
+        """Point the keys of `changes` at their new rows, and return the rows that are dead by that."""
+        assert self._index is not None
+        assert self._swapped is None, "a change is neither confirmed nor undone"
+        keys = self._encode(changes)
+        positions = np.full(changes.num_rows, DEAD, np.int64)
+        upserts = np.flatnonzero(pc.equal(changes[OP], UPSERT).to_numpy())
+        for file in files:
+            rows = np.arange(file.rows, dtype=np.int64)
+            positions[upserts[file.source_rows]] = positions_of(self._number(file.path), rows)
+        former = self._index.swap(keys, positions)
+        self._swapped = keys, former, {file.path: file.rows for file in files}
+        return self._by_path(former[former != DEAD])
+
+    def _by_path(self, positions: Positions) -> dict[str, Positions]:
+        if not len(positions):
+            return {}
+        positions = np.sort(positions)
+        numbers, starts = np.unique(positions >> ROW_BITS, return_index=True)
+        parts = np.split(positions & _ROWS, starts[1:])
+        return {self._paths[number]: rows for number, rows in zip(numbers.tolist(), parts, strict=True)}
+
+    def undo(self) -> None:
+        """Take the last `replace` back, unless it was confirmed."""
+        swapped, self._swapped = self._swapped, None
+        if swapped is not None:
+            assert self._index is not None
+            self._index.swap(swapped[0], swapped[1])
+
+    def confirm(self, snapshot: str | None) -> None:
+        """Keep the last `replace`, whose commit is the snapshot of this id (None: unknown)."""
+        swapped, self._swapped = self._swapped, None
+        if (
+            swapped is None or self._state is None
+        ):  # undone, though its commit landed: the next catch_up reads the files
+            return
+        self._live |= swapped[2]
+        self._state = self._state[0], snapshot if snapshot is not None else "unknown"
+
+    def close(self) -> None:
+        """Delete the index and its folder."""
+        if self._index is not None:
+            self._index.close()
+        self._index = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _new_index(self, keys: pa.Array) -> KeyIndex:
+        if self._index is not None:
+            self._index.close()
+        self._folders += 1
+        folder = self._folder / str(self._folders)
+        folder.mkdir(parents=True)
+        self._index = KeyIndex(folder, integers=pa.types.is_int64(keys.type), hash_bits=self._hash_bits)
+        self._state, self._live = None, {}
+        return self._index
+
+    def _encode(self, rows: pa.Table) -> pa.Array:
+        return encode_keys([rows[name] for name in self._key_columns])
+
+    def _number(self, path: str) -> int:
+        number = self._numbers.get(path)
+        if number is None:
+            number = self._numbers[path] = len(self._paths)
+            self._paths.append(path)
+        return number

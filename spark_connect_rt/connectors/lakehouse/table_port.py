@@ -1,0 +1,214 @@
+"""The port between the table sinks and a table format.
+
+`TableStore` reaches one table. `LoadedTable` is one state of it, and every commit names the state that it was made on.
+`TableWriter` (`table_writer.py`) is the only caller, on the thread of its task. Adapters: `iceberg_table.py`,
+`delta_table.py`, and `testing/memory_table.py`. All pass `tests/contract/table_store_contract.py`.
+
+The rules that make a commit exact:
+
+- The rows and the offsets of a commit become visible together, or neither does.
+- A commit is made on a loaded state. If the branch has moved since then, the commit changes nothing (`LostRace`).
+- An adapter never repeats a commit by itself, because only the caller can check the stored offsets again.
+- If the answer of a commit is lost, the adapter says so (`UnknownOutcome`). The caller loads the table and looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
+
+Positions = npt.NDArray[np.int64]
+"""Row numbers within one data file, ascending, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """The memory of a table for one topic partition and one connector.
+
+    Attributes:
+        end: the next offset to write. Every record below it is in the table.
+        topic_id: the id of the topic (KIP-516) that the offsets belong to. None if the brokers did not tell it.
+        commits: ids of the last commits of this partition, newest last.
+        group_at: where the consumer group can be without a reset by its owner, as (first offset, last offset, time of
+            the commit in ms), oldest first. The group follows the table: before each commit, its offset was between
+            the end of the commit before and the first record with a row.
+    """
+
+    end: int
+    topic_id: str | None = None
+    commits: tuple[str, ...] = ()
+    group_at: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one topic partition in a commit: offsets from `start` up to, not including, `end`.
+
+    `start` is -1 if the consumer group had no committed offset. `first_row` is the offset of the first record with a
+    row, so the group's offset was at most this when the commit was made. `expected` is the stored offset that the range
+    was read for. The commit is fenced if the table stores another.
+    """
+
+    expected: StoredOffset | None
+    start: int
+    end: int
+    topic_id: str | None = None
+    first_row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A data file that `LoadedTable.write` has written and no commit names yet.
+
+    Attributes:
+        path: its full URI.
+        rows: how many rows it has.
+        source_rows: for each row of the file, its row number in the table that was written.
+        size: bytes.
+        detail: the adapter's own description, such as statistics.
+    """
+
+    path: str
+    rows: int
+    source_rows: Positions
+    size: int = 0
+    detail: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file of a loaded state: full URI, rows including dead ones, bytes, and the adapter's description."""
+
+    path: str
+    rows: int
+    size: int = 0
+    detail: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """One change of a table: all of it becomes visible, or nothing.
+
+    Attributes:
+        commit_id: unique text. It is stored with the offsets, so that a lost answer can be resolved by looking.
+        offsets: what the table stores from now on, by topic partition. Others keep what they have.
+        forgotten: partitions whose stored offset is removed.
+        files: new data files.
+        dead_rows: rows of live data files that are deleted: URI -> positions.
+        changes: the same upserts and deletes as rows with a column `op`, for formats that merge by key. None: append.
+        summary: text for the audit trail of the table.
+    """
+
+    commit_id: str
+    offsets: Mapping[TopicPartition, StoredOffset] = field(default_factory=dict)
+    forgotten: Collection[TopicPartition] = ()
+    files: Sequence[NewFile] = ()
+    dead_rows: Mapping[str, Positions] = field(default_factory=dict)
+    changes: pa.Table | None = None
+    summary: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit is the state of the branch now, or part of its history."""
+
+    snapshot: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostRace:
+    """Another writer changed the table since it was loaded. Nothing of the commit is visible, now or later."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOutcome:
+    """The answer was lost, so the commit may be visible or not. `error` says what happened."""
+
+    error: Exception
+
+
+CommitResult = Committed | LostRace | UnknownOutcome
+
+
+class LoadedTable(Protocol):
+    """One state of a table. It does not change when the table does, and no method blocks on another writer.
+
+    Methods raise RetriableError if the catalog or the file system cannot be reached, and ExternalError if it refuses.
+    """
+
+    @property
+    def table_id(self) -> str:
+        """Return the identity of the table. A table that was dropped and created again has another."""
+
+    @property
+    def snapshot(self) -> str | None:
+        """Return the id of the snapshot at the head of the branch. None for a branch without a commit."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the current schema, in the order of the table's columns."""
+
+    @property
+    def offsets(self) -> Mapping[TopicPartition, StoredOffset]:
+        """Return what the connector of this store has committed to this branch."""
+
+    def rolled_back(self) -> Mapping[TopicPartition, int]:
+        """Return the partitions whose last commit was rolled back, with the offset below which rows are left.
+
+        After a rollback to an older snapshot the stored offsets stay, because they are not part of a snapshot. A format
+        whose stored offsets go back with the rows returns nothing.
+        """
+
+    def live_files(self) -> Mapping[str, LiveFile]:
+        """Return the data files of the snapshot by URI. Reads manifests."""
+
+    def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
+        """Return the deleted rows of data files, of all files if `paths` is None. Files without any are left out."""
+
+    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield columns of one data file in the order of its rows, dead rows included."""
+
+    def write(self, rows: pa.Table) -> Sequence[NewFile]:
+        """Write rows of exactly `schema` to new data files. Nothing is visible before a commit names them."""
+
+    def commit(self, commit: TableCommit) -> CommitResult:
+        """Try once to make `commit` the next state. Raises for errors after which the commit is surely not visible."""
+
+
+class TableStore(Protocol):
+    """Reaches one table of a catalog for one connector. One thread.
+
+    Methods raise as `LoadedTable`.
+    """
+
+    name: str
+    """The name of the table as users write it."""
+
+    def load(self) -> LoadedTable | None:
+        """Return the newest state, never a cached one. None: the table does not exist."""
+
+    def create(self, schema: pa.Schema, keys: Sequence[str]) -> None:
+        """Create the table with `keys` as identifier columns, unless it exists."""
+
+    def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
+        """Change the loaded table's schema: add, widen or relax columns.
+
+        The change has no rows, and repeating it does nothing. Raises RetriableError if another writer
+        changed the schema meanwhile.
+        """
+
+    def discard(self, files: Collection[str]) -> None:
+        """Delete data files that no commit names. Files that are already gone are ignored."""
+
+    def close(self) -> None:
+        """Close the connections of the catalog."""

@@ -1,0 +1,129 @@
+"""Changes of records -> rows that a table takes: the table is made and evolved, and rows that do not fit are found."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, TRUNCATE, Changes
+from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
+from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
+from spark_connect_rt.connectors.lakehouse.table_port import Positions
+from spark_connect_rt.connectors.lakehouse.table_schema import UnsafeChange, fit, plan_evolution
+from spark_connect_rt.connectors.lakehouse.table_writer import TableWriter
+from spark_connect_rt.errors import DataError, ExternalError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that cannot become a row: its Kafka offset and the reason."""
+
+    offset: int
+    error: DataError
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows for `TableWriter.add`, their offsets, and the records that do not fit."""
+
+    rows: pa.Table
+    offsets: Positions
+    refused: tuple[Refusal, ...] = ()
+
+
+class RowFitter:
+    """Makes rows of one table. One thread."""
+
+    def __init__(self, writer: TableWriter, settings: TableSinkSettings, keyed: KeyedRows | None) -> None:
+        """Take the writer of a table, and its rows by key for upserts."""
+        self._writer, self._settings, self._keyed = writer, settings, keyed
+        self._table = settings.of(writer.store.name)
+        self._known: tuple[pa.Schema, pa.Schema] | None = None  # records of this schema need no change of that table
+
+    def fit(self, changes: Changes) -> TableRows:
+        """Return the rows of changes, after the table was made or evolved where that is allowed.
+
+        Raises ExternalError for a table that is missing, RetriableError if the catalog cannot be reached, and DataError
+        for a schema that no row of can be written.
+        """
+        offsets = changes.offsets.to_numpy()
+        ops = changes.table[OP]
+        if pc.any(pc.equal(ops, TRUNCATE)).as_py():
+            return self._without_truncates(changes)
+        self._settle_keys(changes.key_columns)
+        rows = changes.table.drop_columns([OP])
+        unsafe = self._settle_schema(rows.schema, changes.key_columns)
+        schema = self._writer.schema
+        assert schema is not None
+        if unsafe is not None:
+            error = DataError(f"field {unsafe.path}: {unsafe.reason}")
+            return TableRows(rows.slice(0, 0), offsets[:0], tuple(Refusal(at, error) for at in offsets.tolist()))
+        deletes = pc.equal(ops, DELETE).combine_chunks()  # a delete has only its key
+        fitted = fit(rows, schema, case_sensitive=self._settings.case_sensitive, may_lack=deletes)
+        found = fitted.table
+        if self._keyed is not None:
+            optional = [pa.field(OP, pa.string()), *(field.with_nullable(True) for field in schema)]
+            found = pa.Table.from_arrays([ops.take(fitted.kept), *found.columns], schema=pa.schema(optional))
+        refused = tuple(
+            Refusal(int(offsets[unfit.row]), DataError(f"field {unfit.path}: {unfit.reason}")) for unfit in fitted.unfit
+        )
+        return TableRows(found, offsets[fitted.kept.to_numpy()], refused)
+
+    def _without_truncates(self, changes: Changes) -> TableRows:
+        truncates = pc.equal(changes.table[OP], TRUNCATE)
+        refused = tuple(
+            Refusal(offset, DataError("the source table was truncated, and a truncate is not applied to the table"))
+            for offset in pc.filter(changes.offsets, truncates.combine_chunks()).to_pylist()
+        )
+        rest = pc.invert(truncates)
+        kept = Changes(
+            changes.table.filter(rest), pc.filter(changes.offsets, rest.combine_chunks()), changes.key_columns
+        )
+        found = self.fit(kept)
+        return TableRows(found.rows, found.offsets, (*refused, *found.refused))
+
+    def _settle_keys(self, key_columns: Sequence[str]) -> None:
+        if self._keyed is not None:
+            self._keyed.use_keys(self._table.id_columns or key_columns)
+
+    def _settle_schema(self, want: pa.Schema, key_columns: Sequence[str]) -> UnsafeChange | None:
+        """Make or evolve the table for rows of a schema. Returns a change that is refused."""
+        writer, settings = self._writer, self._settings
+        if self._known is not None and self._known[0].equals(want) and writer.schema is self._known[1]:
+            return None
+        keys = tuple(self._table.id_columns or (key_columns if self._keyed is not None else ()))
+        if writer.schema is None and writer.load() is None:
+            if not settings.auto_create:
+                raise ExternalError(
+                    f"table {writer.store.name} does not exist. Create it, or set "
+                    "iceberg.tables.auto-create-enabled=true."
+                )
+            writer.store.create(_created(want, keys, optional=settings.force_optional), keys)
+            log.info("table %s: created with columns %s", writer.store.name, ", ".join(want.names))
+            writer.load()
+        have = writer.schema
+        assert have is not None
+        planned = plan_evolution(have, want, keys=keys, case_sensitive=settings.case_sensitive)
+        if isinstance(planned, UnsafeChange):
+            return planned
+        if planned and settings.evolve:
+            loaded = writer.load()
+            assert loaded is not None
+            writer.store.evolve(loaded, planned)
+            writer.load()
+            log.info("table %s: evolved: %s", writer.store.name, planned)
+        schema = writer.schema
+        assert schema is not None
+        self._known = want, schema
+        return None
+
+
+def _created(want: pa.Schema, keys: Sequence[str], *, optional: bool) -> pa.Schema:
+    """Return the schema of a new table. Key columns are required, as Iceberg asks of identifier fields."""
+    return pa.schema([field.with_nullable(field.name not in keys and (optional or field.nullable)) for field in want])

@@ -1,0 +1,210 @@
+"""A table in memory behind the port of the table sinks (`connectors/lakehouse/table_port.py`).
+
+It passes `tests/contract/table_store_contract.py`. A test can also lose answers, let another writer commit in between,
+and read the rows of any snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.table_port import (
+    CommitResult,
+    Committed,
+    LiveFile,
+    LoadedTable,
+    LostRace,
+    NewFile,
+    Positions,
+    StoredOffset,
+    TableCommit,
+    UnknownOutcome,
+)
+from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
+from spark_connect_rt.errors import RetriableError
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """One state of a `MemoryTable`: a snapshot with its live files, dead rows and stored offsets."""
+
+    table_id: str
+    snapshot: int
+    schema: pa.Schema
+    files: Mapping[str, int] = field(default_factory=dict)
+    dead: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    offsets: Mapping[tuple[str, TopicPartition], StoredOffset] = field(default_factory=dict)  # by connector
+
+
+class MemoryTable:
+    """The table itself, which any number of stores reach.
+
+    Attributes:
+        states: all states, oldest first.
+        files: every data file that was written and not discarded, by path.
+        on_commit: called with each commit before it is applied. It may return "lost" (the answer is lost and the
+            commit is applied), "never" (the answer is lost and the commit is not applied) or None.
+        guarded: whether a commit on an older state is refused. False shows what happens without the rule.
+    """
+
+    def __init__(self, name: str = "memory.table") -> None:
+        self.name = name
+        self.states: list[MemoryState] = []
+        self.files: dict[str, pa.Table] = {}
+        self.on_commit: Callable[[TableCommit], str | None] = lambda commit: None
+        self.guarded = True
+        self.reachable = True
+        self._numbers = iter(range(1 << 62))
+
+    def number(self) -> int:
+        """Return a number that this table has not used yet."""
+        return next(self._numbers)
+
+    def rows(self, at: int = -1) -> pa.Table:
+        """Return the rows of a state, by default the newest one."""
+        state = self.states[at]
+        tables = []
+        for path in state.files:
+            rows = self.files[path]
+            keep = np.ones(rows.num_rows, bool)
+            keep[list(state.dead.get(path, ()))] = False
+            tables.append(rows.filter(pa.array(keep)))
+        return pa.concat_tables(tables) if tables else state.schema.empty_table()
+
+    def drop(self) -> None:
+        """Drop the table. Its next creation has another identity."""
+        self.states, self.files = [], {}
+
+    def append_foreign(self, rows: pa.Table) -> None:
+        """Append rows as another writer, who knows nothing of stored offsets."""
+        state = self.states[-1]
+        path = f"memory://foreign/{self.number()}"
+        self.files[path] = rows.cast(state.schema)
+        self.states.append(replace(state, snapshot=self.number(), files={**state.files, path: rows.num_rows}))
+
+    def compact_foreign(self) -> None:
+        """Rewrite all files into one as another writer. Dead rows disappear, and positions change."""
+        state, rows = self.states[-1], self.rows()
+        path = f"memory://foreign/{self.number()}"
+        self.files[path] = rows
+        self.states.append(replace(state, snapshot=self.number(), files={path: rows.num_rows}, dead={}))
+
+
+class MemoryTableStore:
+    """A `TableStore` of a `MemoryTable` for one connector."""
+
+    def __init__(self, table: MemoryTable, connector: str = "sink") -> None:
+        self.table = table
+        self._connector = connector
+        self.name = table.name
+        self.loads = 0
+
+    def load(self) -> LoadedMemoryTable | None:
+        """Load the newest state from the catalog, or return None if the table does not exist."""
+        self._require_reachable()
+        self.loads += 1
+        return LoadedMemoryTable(self.table, self.table.states[-1], self._connector) if self.table.states else None
+
+    def create(self, schema: pa.Schema, keys: Sequence[str]) -> None:
+        """Create the table with `keys` as identifier columns, unless it exists."""
+        self._require_reachable()
+        if not self.table.states:
+            self.table.states.append(MemoryState(f"table-{self.table.number()}", 0, schema))
+
+    def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
+        """Change the loaded table's schema: add, widen or relax columns."""
+        self._require_reachable()
+        state, schema = self.table.states[-1], evolution.schema
+        if state.schema not in (loaded.schema, schema):
+            raise RetriableError(f"{self.name}: another writer changed the schema")
+        for path, rows in self.table.files.items():
+            columns = [
+                rows[name].cast(column.type) if name in rows.column_names else pa.nulls(rows.num_rows, column.type)
+                for name, column in zip(schema.names, schema, strict=True)
+            ]
+            self.table.files[path] = pa.table(columns, schema=schema)
+        self.table.states.append(replace(state, schema=schema))
+
+    def discard(self, files: Collection[str]) -> None:
+        """Delete data files that no commit names, and ignore files that are already gone."""
+        for path in files:
+            self.table.files.pop(path, None)
+
+    def close(self) -> None:
+        """Close the connections of the catalog."""
+
+    def _require_reachable(self) -> None:
+        if not self.table.reachable:
+            raise RetriableError(f"{self.name}: the catalog cannot be reached")
+
+
+class LoadedMemoryTable:
+    """A `LoadedTable` of a `MemoryTable`."""
+
+    def __init__(self, table: MemoryTable, state: MemoryState, connector: str) -> None:
+        self._table, self._state, self._connector = table, state, connector
+        self.table_id = state.table_id
+        self.schema = state.schema
+        self.offsets = {place: stored for (owner, place), stored in state.offsets.items() if owner == connector}
+        self.snapshot = str(state.snapshot) if state.snapshot else None
+
+    def rolled_back(self) -> Mapping[TopicPartition, int]:
+        """Return nothing, because the stored offsets of a state go back with its rows."""
+        return {}
+
+    def live_files(self) -> Mapping[str, LiveFile]:
+        """Return the data files of the snapshot by URI."""
+        return {path: LiveFile(path, rows) for path, rows in self._state.files.items()}
+
+    def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
+        """Return the deleted rows of data files by URI, of all files if `paths` is None."""
+        return {
+            path: np.array(sorted(rows), np.int64)
+            for path, rows in self._state.dead.items()
+            if rows and (paths is None or path in paths)
+        }
+
+    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield columns of one data file in the order of its rows, dead rows included."""
+        yield from self._table.files[path].select(list(columns)).to_batches()
+
+    def write(self, rows: pa.Table) -> Sequence[NewFile]:
+        """Write rows to new data files, which no reader sees before a commit names them."""
+        if not rows.num_rows:
+            return []
+        path = f"memory://data/{self._table.number()}"
+        self._table.files[path] = rows.cast(self.schema)
+        return [NewFile(path, rows.num_rows, np.arange(rows.num_rows, dtype=np.int64), rows.nbytes)]
+
+    def commit(self, commit: TableCommit) -> CommitResult:
+        """Try once to make `commit` the next state of the branch, and return the outcome."""
+        if not self._table.reachable:
+            raise RetriableError(f"{self._table.name}: the catalog cannot be reached")
+        fault = self._table.on_commit(commit)
+        head = self._table.states[-1]
+        if self._table.guarded and (head.snapshot, head.table_id) != (self._state.snapshot, self.table_id):
+            return LostRace(f"{self._table.name}: the branch has moved")
+        if fault != "never":
+            self._apply(head, commit)
+        if fault is not None:
+            return UnknownOutcome(TimeoutError("the answer was lost"))
+        return Committed(str(self._table.states[-1].snapshot))
+
+    def _apply(self, head: MemoryState, commit: TableCommit) -> None:
+        if missing := commit.dead_rows.keys() - head.files.keys():
+            raise AssertionError(f"rows of files that are not live are deleted: {sorted(missing)}")
+        dead = dict(head.dead)
+        for path, positions in commit.dead_rows.items():
+            dead[path] = dead.get(path, frozenset()) | frozenset(positions.tolist())
+        offsets = {**head.offsets, **{(self._connector, place): at for place, at in commit.offsets.items()}}
+        for place in commit.forgotten:
+            offsets.pop((self._connector, place), None)
+        files = {**head.files, **{new.path: new.rows for new in commit.files}}
+        self._table.states.append(
+            replace(head, snapshot=self._table.number() + 1, files=files, dead=dead, offsets=offsets)
+        )

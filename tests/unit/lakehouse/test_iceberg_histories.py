@@ -1,0 +1,115 @@
+"""Random upserts and deletes in an Iceberg table: after each commit, two readers see exactly the rows of a dict.
+
+Rows move between partitions of the table. The sink restarts, another writer compacts, deletes and overwrites, and the
+sink compacts and expires snapshots itself. Hashes of keys are cut, so that different keys collide.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
+from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
+from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact, expire_snapshots
+from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
+from spark_connect_rt.connectors.lakehouse.table_writer import TableWriter, WriterParts
+from tests.support.lakehouse_readers import duckdb_rows
+
+NAME, PLACE = "shop.orders", TopicPartition("orders", 0)
+SCHEMA = pa.schema(
+    [pa.field("id", pa.string(), False), pa.field("region", pa.string()), pa.field("amount", pa.int64())]
+)
+CHANGES = pa.schema([pa.field(OP, pa.string()), *(field.with_nullable(True) for field in SCHEMA)])
+COMMITS, BATCH, KEYS = 14, 120, 150
+
+
+class History:
+    """A table, its sink, and the dict that it has to equal."""
+
+    def __init__(self, folder: Path, seed: int, partition_by: list[str]) -> None:
+        self.random = random.Random(seed)
+        self.catalog = SqlCatalog(
+            "lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=(folder / "warehouse").as_uri()
+        )
+        self.store = IcebergTableStore(lambda: self.catalog, NAME, "sink", partition_by=partition_by)
+        self.store.create(SCHEMA, ["id"])
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.offset = 0
+        self.collisions = 0
+        self.start()
+
+    def start(self) -> None:
+        self.index = KeyedRows(NAME, ["id"], hash_bits=6)
+        parts = WriterParts(
+            lambda: 0, lambda: 0, lambda wait_ms: None, lambda: 0.0, lambda: f"{self.random.getrandbits(64):x}"
+        )
+        self.writer = TableWriter(self.store, parts, self.index)
+        decision = self.writer.resume({PLACE: 0}, {})[PLACE]
+        assert decision.start == self.offset
+
+    def change(self) -> None:
+        batch = []
+        for _ in range(BATCH):
+            key = f"k{self.random.randrange(KEYS)}"
+            if self.random.random() < 0.25:
+                batch.append({OP: DELETE, "id": key})
+                self.rows.pop(key, None)
+            else:
+                region = self.random.choice(["eu", "us", None])
+                row: dict[str, Any] = {"id": key, "region": region, "amount": self.random.randrange(1000)}
+                batch.append({OP: UPSERT, **row})
+                self.rows[key] = row
+        offsets = np.arange(self.offset, self.offset + BATCH, dtype=np.int64)
+        self.offset += BATCH
+        self.writer.add(PLACE, pa.Table.from_pylist(batch, schema=CHANGES), offsets, self.offset)
+        assert self.writer.commit(1000).landed
+
+    def disturb(self) -> str:
+        """Do what another writer, an operator or a crash does."""
+        kind = self.random.choice(["restart", "compact", "expire", "foreign delete", "foreign overwrite", "nothing"])
+        table = self.catalog.load_table(NAME)
+        match kind:
+            case "restart":
+                self.writer.close()
+                self.start()
+            case "compact":
+                compact(self.store, 1)
+            case "expire":
+                expire_snapshots(self.store, 2)
+            case "foreign delete":  # pyiceberg rewrites the files
+                table.delete("amount < 100")
+                self.rows = {key: row for key, row in self.rows.items() if row["amount"] >= 100}
+            case "foreign overwrite":
+                table.overwrite(table.scan().to_arrow().cast(SCHEMA))
+        return kind
+
+    def check(self, after: str) -> None:
+        table = self.catalog.load_table(NAME)
+        found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: str(row["id"]))
+        assert found == sorted(self.rows.values(), key=lambda row: str(row["id"])), after
+        assert duckdb_rows(table.metadata_location, "id") == found, after
+
+
+@pytest.mark.parametrize(
+    ("seed", "partition_by"), [(1, []), (2, ["region"]), (3, ["bucket(3, id)"]), (4, ["region", "truncate(2, id)"])]
+)
+def test_table_equals_a_dict_after_each_commit(tmp_path: Path, seed: int, partition_by: list[str]) -> None:
+    history = History(tmp_path, seed, partition_by)
+    kinds = set()
+    for _ in range(COMMITS):
+        history.change()
+        history.check("a commit")
+        kinds.add(kind := history.disturb())
+        history.check(kind)
+    assert len(kinds) >= 4, kinds
+    stored = history.store.load()
+    assert stored is not None
+    assert stored.offsets[PLACE].end == COMMITS * BATCH

@@ -1,0 +1,466 @@
+"""The Iceberg sink in the harness: records to rows, offsets that follow the table, and resets by the owner."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError
+from spark_connect_rt.testing.sink_harness import SinkHarness
+from tests.support.lakehouse_readers import duckdb_rows
+
+NAME, TOPIC = "shop.orders", "orders"
+PLACE = TopicPartition(TOPIC, 0)
+
+
+class Lake:
+    """A catalog in a folder, and sinks that write to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = {
+            "iceberg.catalog.type": "sql",
+            "iceberg.catalog.uri": f"sqlite:///{folder / 'catalog.db'}",
+            "iceberg.catalog.warehouse": (folder / "warehouse").as_uri(),
+        }
+
+    def config(self, **changed: str) -> dict[str, str]:
+        return {
+            "name": "lake-sink",
+            "topics": TOPIC,
+            "iceberg.tables": NAME,
+            "iceberg.tables.auto-create-enabled": "true",
+            "iceberg.tables.evolve-schema-enabled": "true",
+            "iceberg.control.commit.interval-ms": "1",
+            **self.settings,
+            **changed,
+        }
+
+    def upserts(self, **changed: str) -> dict[str, str]:
+        return self.config(**{"iceberg.tables.upsert-mode-enabled": "true", **changed})
+
+    def sink(self, config: Mapping[str, str]) -> SinkHarness:
+        return SinkHarness(IcebergSinkConnector, config)
+
+    def catalog(self) -> SqlCatalog:
+        names = {name.rpartition(".")[2]: value for name, value in self.settings.items()}
+        return SqlCatalog("iceberg", uri=names["uri"], warehouse=names["warehouse"])
+
+    def rows(self, table: str = NAME, order_by: str = "id") -> list[dict[str, Any]]:
+        """Return the rows that pyiceberg and DuckDB read."""
+        loaded = self.catalog().load_table(table)
+        found: list[dict[str, Any]] = loaded.scan().to_arrow().sort_by(order_by).to_pylist()
+        assert duckdb_rows(loaded.metadata_location, order_by) == found
+        return found
+
+    def ids(self) -> list[int]:
+        return [row["id"] for row in self.rows()]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def settle(sink: SinkHarness) -> None:
+    """Deliver everything, and put nothing until the commit interval of 1 ms is over and no row waits."""
+    task: Any = sink.task
+    for _ in range(10_000):
+        assert sink.deliver()
+        if not any(table.writer.waiting_rows for table in task._tables.values()):
+            return
+    raise AssertionError("rows wait for their commit")
+
+
+def deliver_more(sink: SinkHarness) -> None:
+    """Send and deliver one record after the other, for as long as the task takes them."""
+    for _ in range(10_000):
+        sink.send(TOPIC, {"id": 3})
+        sink.deliver()
+
+
+def test_records_become_rows_and_their_offsets_are_committed(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        for number in range(5):
+            sink.send(TOPIC, {"id": number, "name": f"n{number}", "tags": ["a", "b"]})
+        settle(sink)
+        assert sink.commit() == {PLACE: 5}
+    assert lake.rows() == [{"id": number, "name": f"n{number}", "tags": ["a", "b"]} for number in range(5)]
+
+
+def test_offsets_wait_for_the_commit_of_the_table(lake: Lake) -> None:
+    with lake.sink(lake.config(**{"iceberg.control.commit.interval-ms": "3600000"})) as sink:
+        sink.send(TOPIC, {"id": 1})
+        sink.deliver()
+        sink.deliver()
+        assert sink.commit() in ({}, {PLACE: 0})
+        with pytest.raises(NoSuchTableError):
+            lake.catalog().load_table("shop.other")
+        assert lake.ids() == []
+    assert lake.ids() == [1]  # an orderly stop commits
+
+
+def test_table_wins_over_a_group_that_lags(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        for number in range(5):
+            sink.send(TOPIC, {"id": number})
+        settle(sink)
+        sink.committed.clear()  # the group's commit is lost
+        sink.restart()
+        sink.send(TOPIC, {"id": 5})
+        settle(sink)
+        assert sink.commit() == {PLACE: 6}
+    assert lake.ids() == [0, 1, 2, 3, 4, 5]
+
+
+def test_group_that_was_reset_by_its_owner_is_obeyed(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    with lake.sink(lake.config(**{"connectrt.table.group.lag.ms": "0"})) as sink:
+        for number in range(40):
+            sink.send(TOPIC, {"id": number})
+            settle(sink)
+            sink.commit()
+        sink.stop()
+        sink.committed[PLACE] = 3
+        sink.start()
+        with caplog.at_level(logging.WARNING):
+            settle(sink)
+    assert lake.ids() == sorted([*range(40), *range(3, 40)])
+    assert "reset to an earlier offset" in caplog.text
+
+
+def test_group_that_was_moved_ahead_is_obeyed(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 0})
+        settle(sink)
+        sink.stop()
+        for number in range(1, 6):
+            sink.send(TOPIC, {"id": number})
+        sink.committed[PLACE] = 4
+        sink.start()
+        settle(sink)
+        sink.commit()
+        sink.restart()
+        settle(sink)
+    assert lake.ids() == [0, 4, 5]
+    assert "moved ahead" in caplog.text
+
+
+def test_altered_offsets_win_over_the_table(lake: Lake) -> None:
+    config = lake.config()
+    with lake.sink(config) as sink:
+        for number in range(5):
+            sink.send(TOPIC, {"id": number})
+        settle(sink)
+        sink.commit()
+        sink.stop()
+        assert IcebergSinkConnector().alter_offsets(config, {PLACE: 2})
+        sink.committed[PLACE] = 2
+        sink.start()
+        settle(sink)
+        assert lake.ids() == [0, 1, 2, 2, 3, 3, 4, 4]
+        sink.stop()
+        assert IcebergSinkConnector().alter_offsets(config, {PLACE: None})
+        sink.committed.clear()
+        sink.start()
+        settle(sink)
+    assert lake.ids() == sorted([0, 1, 2, 2, 3, 3, 4, 4, *range(5)])
+
+
+def test_topic_that_was_created_again_is_read_from_its_start(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    with lake.sink(lake.config()) as sink:
+        sink.topics.topic_ids[TOPIC] = "first"
+        for number in range(5):
+            sink.send(TOPIC, {"id": number})
+        settle(sink)
+        sink.stop()
+        sink.topics.partitions.clear()
+        sink.topics.topic_ids[TOPIC] = "second"
+        sink.committed.clear()
+        for number in range(100, 108):
+            sink.send(TOPIC, {"id": number})
+        sink.start()
+        settle(sink)
+        assert sink.commit() == {PLACE: 8}
+    assert lake.ids() == [0, 1, 2, 3, 4, *range(100, 108)]
+    assert "deleted and created again" in caplog.text
+
+
+def test_shorter_log_is_noticed_without_topic_ids(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        for number in range(5):
+            sink.send(TOPIC, {"id": number})
+        settle(sink)
+        sink.stop()
+        sink.topics.partitions.clear()
+        sink.committed.clear()
+        sink.send(TOPIC, {"id": 100})
+        sink.send(TOPIC, {"id": 101})
+        sink.start()
+        task: Any = sink.task
+        sink.deliver()
+        # The harness finds nothing at the offset that was sought. A broker answers with the start of the log.
+        assert task._sought == {PLACE: 5}
+        runner: Any = sink._running
+        runner.positions[PLACE] = 0
+        settle(sink)
+    assert lake.ids() == [0, 1, 2, 3, 4, 100, 101]
+
+
+def test_upserts_and_deletes_by_key(lake: Lake) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        for number in range(6):
+            sink.send(TOPIC, {"id": number, "name": "old"}, key={"id": number})
+        settle(sink)
+        sink.send(TOPIC, {"id": 2, "name": "new"}, key={"id": 2})
+        sink.send(TOPIC, {"id": 2, "name": "newer"}, key={"id": 2})
+        sink.send(TOPIC, None, key={"id": 4})
+        sink.send(TOPIC, None, key={"id": 77})
+        settle(sink)
+        assert sink.commit() == {PLACE: 10}
+        names = {row["id"]: row["name"] for row in lake.rows()}
+        assert names == {0: "old", 1: "old", 2: "newer", 3: "old", 5: "old"}
+        sink.restart()  # the index is built again
+        sink.send(TOPIC, {"id": 3, "name": "late"}, key={"id": 3})
+        sink.send(TOPIC, None, key={"id": 0})
+        settle(sink)
+    assert {row["id"]: row["name"] for row in lake.rows()} == {1: "old", 2: "newer", 3: "late", 5: "old"}
+
+
+def test_envelopes_of_debezium_keep_the_current_rows(lake: Lake) -> None:
+    def change(op: str, before: Any, after: Any) -> dict[str, Any]:
+        return {"op": op, "before": before, "after": after, "source": {"table": "orders"}, "ts_ms": 1}
+
+    with lake.sink(lake.upserts()) as sink:
+        sink.send(TOPIC, change("r", None, {"id": 1, "name": "a"}), key={"id": 1})
+        sink.send(TOPIC, change("c", None, {"id": 2, "name": "b"}), key={"id": 2})
+        settle(sink)
+        sink.send(TOPIC, change("u", {"id": 1, "name": "a"}, {"id": 1, "name": "A"}), key={"id": 1})
+        sink.send(TOPIC, change("d", {"id": 2, "name": "b"}, None), key={"id": 2})
+        sink.send(TOPIC, None, key={"id": 2})
+        settle(sink)
+    assert lake.rows() == [{"id": 1, "name": "A"}]
+
+
+def test_columns_are_added_and_unsafe_changes_are_dead_letters(lake: Lake) -> None:
+    config = lake.config(**{
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "dead",
+    })  # fmt: skip
+    with lake.sink(config) as sink:
+        sink.send(TOPIC, {"id": 1, "name": "a"})
+        settle(sink)
+        sink.send(TOPIC, {"id": 2, "name": "b", "note": "x"})
+        sink.send(TOPIC, {"id": "three", "name": "c"})
+        sink.send(TOPIC, {"id": 4, "name": "d"})
+        settle(sink)
+        assert sink.commit() == {PLACE: 4}
+        assert [letter["offset"] for letter in sink.dead_letters()] == [0]
+    assert lake.rows() == [
+        {"id": 1, "name": "a", "note": None},
+        {"id": 2, "name": "b", "note": "x"},
+        {"id": 4, "name": "d", "note": None},
+    ]
+
+
+def test_record_that_does_not_fit_fails_a_strict_task_and_loses_nothing(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+        sink.send(TOPIC, {"id": "two"})
+        with pytest.raises(DataError, match=r"orders-0@1: field id"):
+            settle(sink)
+
+
+def test_missing_table_is_named_with_what_to_do(lake: Lake) -> None:
+    with lake.sink(lake.config(**{"iceberg.tables.auto-create-enabled": "false"})) as sink:
+        sink.send(TOPIC, {"id": 1})
+        with pytest.raises(ExternalError, match=r"shop\.orders does not exist\. Create it"):
+            settle(sink)
+
+
+def test_records_are_routed_by_a_field(lake: Lake) -> None:
+    config = lake.config(**{
+        "iceberg.tables": "shop.a,shop.b",
+        "iceberg.tables.route-field": "kind",
+        "iceberg.table.shop.a.route-regex": "a|both",
+        "iceberg.table.shop.b.route-regex": "b|both",
+    })  # fmt: skip
+    with lake.sink(config) as sink:
+        for number, kind in enumerate(["a", "b", "both", "none", "a"]):
+            sink.send(TOPIC, {"id": number, "kind": kind})
+        sink.send(TOPIC, {"id": 5})
+        settle(sink)
+        assert sink.commit() == {PLACE: 6}
+        sink.committed.clear()
+        sink.restart()
+        sink.send(TOPIC, {"id": 6, "kind": "b"})
+        settle(sink)
+    assert [row["id"] for row in lake.rows("shop.a")] == [0, 2, 4]
+    assert [row["id"] for row in lake.rows("shop.b")] == [1, 2, 6]
+
+
+def test_tables_are_named_by_a_field(lake: Lake) -> None:
+    config = lake.config(**{
+        "iceberg.tables": "",
+        "iceberg.tables.dynamic-enabled": "true",
+        "iceberg.tables.route-field": "to",
+    })  # fmt: skip
+    with lake.sink(config) as sink:
+        sink.send(TOPIC, {"id": 0, "to": "shop.A"})
+        sink.send(TOPIC, {"id": 1, "to": "shop.b"})
+        settle(sink)
+        assert sink.commit() == {PLACE: 2}
+        sink.committed.clear()
+        sink.restart()
+        sink.send(TOPIC, {"id": 2, "to": "shop.a"})
+        settle(sink)
+    assert [row["id"] for row in lake.rows("shop.a")] == [0, 2]
+    assert [row["id"] for row in lake.rows("shop.b")] == [1]
+    with pytest.raises(ConnectError, match="cannot be altered"):
+        IcebergSinkConnector().alter_offsets(config, {PLACE: 0})
+
+
+def test_created_table_is_partitioned_and_has_the_schema_of_the_records(lake: Lake) -> None:
+    config = lake.upserts(**{
+        "iceberg.tables.default-id-columns": "id",
+        "iceberg.tables.default-partition-by": "bucket(4, id), region",
+        "iceberg.tables.auto-create-props.owner": "lake-team",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "true",
+    })  # fmt: skip
+    fields = [("id", "INT64", False), ("region", "STRING", True), ("amount", "FLOAT64", False)]
+    schema = _struct(fields)
+    with lake.sink(config) as sink:
+        for number in range(8):
+            row = {"id": number, "region": "eu" if number % 2 else None, "amount": 0.5}
+            sink.send(TOPIC, row, key={"id": number}, schema=schema)
+        settle(sink)
+    table = lake.catalog().load_table(NAME)
+    assert [str(field.transform) for field in table.spec().fields] == ["bucket[4]", "identity"]
+    assert table.schema().identifier_field_ids == [table.schema().find_field("id").field_id]
+    assert {field.name: field.required for field in table.schema().fields} == {
+        "id": True,
+        "region": False,
+        "amount": True,
+    }
+    assert table.properties["owner"] == "lake-team"
+    assert len(lake.rows()) == 8
+
+
+def _struct(fields: list[tuple[str, str, bool]]) -> Schema:
+    builder = SchemaBuilder.struct()
+    for name, kind, optional in fields:
+        field = SchemaBuilder(Type[kind])
+        builder = builder.field(name, (field.optional() if optional else field).build())
+    return builder.build()
+
+
+@pytest.mark.parametrize(("rollback", "ids"), [("keep", [0, 1, 9]), ("refill", [0, 1, 2, 3, 9])])
+def test_rolled_back_table_is_kept_or_refilled(
+    lake: Lake, rollback: str, ids: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with lake.sink(lake.config(**{"connectrt.table.rollback": rollback})) as sink:
+        for first in (0, 2):
+            sink.send(TOPIC, {"id": first})
+            sink.send(TOPIC, {"id": first + 1})
+            settle(sink)
+        sink.commit()
+        sink.stop()
+        table = lake.catalog().load_table(NAME)
+        parent = table.current_snapshot()
+        assert parent is not None
+        assert parent.parent_snapshot_id is not None
+        table.manage_snapshots().rollback_to_snapshot(parent.parent_snapshot_id).commit()
+        assert lake.ids() == [0, 1]
+        sink.start()
+        sink.send(TOPIC, {"id": 9})
+        settle(sink)
+    assert lake.ids() == ids
+    assert "rolled back" in caplog.text
+
+
+def test_table_that_was_dropped_continues_with_what_was_not_committed(lake: Lake) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        sink.send(TOPIC, {"id": 1}, key={"id": 1})
+        settle(sink)
+        sink.commit()
+        schema = lake.catalog().load_table(NAME).schema()
+        lake.catalog().drop_table(NAME)
+        lake.catalog().create_table(NAME, schema)
+        sink.send(TOPIC, {"id": 2}, key={"id": 2})
+        settle(sink)
+        assert sink.commit() == {PLACE: 2}
+        sink.send(TOPIC, {"id": 1}, key={"id": 1})
+        settle(sink)
+    assert lake.ids() == [1, 2]
+
+
+def test_missing_table_fails_a_running_task_with_what_to_do(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+        lake.catalog().drop_table(NAME)
+        sink.send(TOPIC, {"id": 2})
+        with pytest.raises(ExternalError, match="does not exist any more"):
+            settle(sink)
+
+
+def test_catalog_that_is_away_is_tried_and_then_fails_the_task_without_loss(lake: Lake, tmp_path: Path) -> None:
+    with lake.sink(lake.config(**{"connectrt.table.retry.timeout.ms": "50"})) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+        sink.commit()
+        away = tmp_path / "away.db"
+        (tmp_path / "catalog.db").rename(away)
+        (tmp_path / "catalog.db").mkdir()
+        sink.send(TOPIC, {"id": 2})
+        with pytest.raises(ExternalError, match="Nothing is lost: restart the task"):
+            deliver_more(sink)
+        (tmp_path / "catalog.db").rmdir()
+        away.rename(tmp_path / "catalog.db")
+        sent = len(sink.topics.partitions[PLACE])
+        sink.restart()
+        settle(sink)
+        assert sink.commit() == {PLACE: sent}
+    assert lake.ids() == [1, 2, *[3] * (sent - 2)]
+
+
+def test_checks_name_missing_tables_and_rival_connectors(lake: Lake) -> None:
+    config = lake.config(**{"iceberg.tables.auto-create-enabled": "false"})
+
+    def findings(**changed: str) -> list[tuple[str, str]]:
+        found = [check() for check in IcebergSinkConnector().outside_checks({**config, **changed})]
+        return [(finding.level.value, finding.what) for line in found for finding in line]
+
+    assert findings() == [("problem", f"table {NAME} does not exist")]
+    assert findings(**{"iceberg.tables.auto-create-enabled": "true"}) == [("ok", f"table {NAME} will be created")]
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+    assert findings() == [("ok", f"table {NAME} can be loaded")]
+    assert findings(name="other")[0][0] == "warning"
+    assert findings(name="other", topics="elsewhere")[0][0] == "ok"
+    broken = findings(**{"iceberg.catalog.uri": "sqlite:////no/such/folder/c.db"})
+    assert broken[0][0] == "problem"
+
+
+def test_catalog_that_is_away_at_the_start_delays_the_task(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").mkdir()
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        assert not sink.deliver()
+        assert not sink.deliver()
+        assert sink.commit() == {}
+        (tmp_path / "catalog.db").rmdir()
+        settle(sink)
+        assert sink.commit() == {PLACE: 1}
+    assert lake.ids() == [1]

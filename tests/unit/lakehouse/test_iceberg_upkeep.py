@@ -1,0 +1,200 @@
+"""Upkeep of Iceberg tables: rows and stored offsets stay the same, and other writers win."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
+from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
+    MOST_BYTES,
+    compact,
+    expire_snapshots,
+    find_orphans,
+    is_due,
+    plan_rewrites,
+    remove_orphans,
+)
+from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, StoredOffset, TableCommit
+from tests.contract.table_store_contract import PLACE, SCHEMA, rows_of
+from tests.support.lakehouse_readers import duckdb_rows
+
+NAME = "shop.orders"
+
+
+class Lake:
+    """A table with a commit for each id."""
+
+    def __init__(self, folder: Path, partition_by: list[str]) -> None:
+        warehouse = (folder / "warehouse").as_uri()
+        self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse)
+        self.store = IcebergTableStore(lambda: self.catalog, NAME, "sink", partition_by=partition_by)
+        self.store.create(SCHEMA, ["id"])
+        self.commits = 0
+
+    def loaded(self) -> LoadedIcebergTable:
+        loaded = self.store.load()
+        assert loaded is not None
+        return loaded
+
+    def commit(self, *ids: int, dead: dict[str, list[int]] | None = None) -> list[str]:
+        loaded = self.loaded()
+        files = loaded.write(rows_of(*ids))
+        self.commits += 1
+        commit_id = f"c{self.commits}"
+        gone = {path: np.array(rows, np.int64) for path, rows in (dead or {}).items()}
+        offsets = {PLACE: StoredOffset(self.commits, "T", (commit_id,))}
+        assert isinstance(loaded.commit(TableCommit(commit_id, offsets, (), files, gone)), Committed)
+        return [file.path for file in files]
+
+    def ids(self) -> list[int]:
+        """Return the ids that DuckDB and pyiceberg read."""
+        table = self.catalog.load_table(NAME)
+        found: list[int] = sorted(table.scan().to_arrow()["id"].to_pylist())
+        assert [row["id"] for row in duckdb_rows(table.metadata_location, order_by="id")] == found
+        return found
+
+    def files(self) -> set[str]:
+        return {path.name for path in Path(self.loaded().table.location().removeprefix("file://")).rglob("*.*")}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path, [])
+
+
+def test_snapshots_expire_with_their_files_and_the_rows_stay(lake: Lake) -> None:
+    first = lake.commit(1, 2, 3)[0]
+    for number in range(4, 12):
+        lake.commit(number)
+    lake.commit(99, dead={first: [0]})
+    compact(lake.store, 1)
+    lake.commit(100)
+    before = lake.files()
+    assert expire_snapshots(lake.store, 1) == 11
+    assert lake.ids() == [*range(2, 12), 99, 100]
+    assert len(lake.loaded().table.metadata.snapshots) == 1
+    assert lake.loaded().offsets[PLACE].end == lake.commits
+    assert first.rpartition("/")[2] in before - lake.files()
+    assert expire_snapshots(lake.store, 1) == 0
+
+
+def test_last_own_snapshot_never_expires(lake: Lake) -> None:
+    lake.commit(1)
+    lake.commit(2)
+    own = lake.loaded().snapshot
+    for number in range(10, 15):
+        lake.catalog.load_table(NAME).append(rows_of(number))
+    expire_snapshots(lake.store, 1)
+    kept = {str(snapshot.snapshot_id) for snapshot in lake.loaded().table.metadata.snapshots}
+    assert kept == {own, lake.loaded().snapshot}
+    assert lake.ids() == [1, 2, *range(10, 15)]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["bucket(2, id)"], ["truncate(10, id)"]])
+def test_compaction_keeps_rows_and_offsets_and_removes_deletes(tmp_path: Path, partition_by: list[str]) -> None:
+    lake = Lake(tmp_path, partition_by)
+    paths = [path for start in range(0, 30, 5) for path in lake.commit(*range(start, start + 5))]
+    lake.commit(100, dead={paths[0]: [0], paths[-1]: [0]})
+    lake.commit(101, dead={paths[1]: [0]})
+    before, offsets = lake.ids(), lake.loaded().offsets
+    files = len(lake.loaded().live_files())
+    report = compact(lake.store, 2)
+    assert report.rewritten > 0
+    assert lake.ids() == before
+    loaded = lake.loaded()
+    assert loaded.offsets == offsets
+    assert not loaded.delete_files()
+    assert len(loaded.live_files()) < files
+    assert loaded.head is not None
+    assert loaded.head.summary is not None
+    assert loaded.head.summary.operation.value == "replace"
+    assert compact(lake.store, 2).rewritten == 0
+
+
+def test_compaction_gives_way_to_another_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        lake.commit(number)
+    write = LoadedIcebergTable.write
+
+    def write_late(loaded: LoadedIcebergTable, rows: Any) -> Any:
+        monkeypatch.setattr(LoadedIcebergTable, "write", write)
+        lake.commit(50)
+        return write(loaded, rows)
+
+    monkeypatch.setattr(LoadedIcebergTable, "write", write_late)
+    files_before = lake.files()
+    report = compact(lake.store, 2)
+    assert (report.rewritten, report.lost_races) == (0, 1)
+    assert lake.ids() == [0, 1, 2, 3, 50]
+    own = {name for name in lake.files() - files_before if name.endswith(".parquet")}
+    assert len(own) == 1  # the other writer's: the compaction's file is deleted
+    assert compact(lake.store, 2).rewritten == 5
+    assert lake.ids() == [0, 1, 2, 3, 50]
+
+
+def test_sink_on_an_older_state_loses_against_a_compaction(lake: Lake) -> None:
+    path = lake.commit(1, 2)[0]
+    lake.commit(3)
+    before = lake.loaded()
+    compact(lake.store, 1)
+    late = TableCommit("late", dead_rows={path: np.array([0], np.int64)})
+    assert not isinstance(before.commit(late), Committed)
+    assert lake.ids() == [1, 2, 3]
+
+
+def test_upkeep_is_due_by_the_counts_of_the_summary(lake: Lake) -> None:
+    path = lake.commit(1, 2, 3)[0]
+    assert is_due(lake.loaded(), 1, 3) == (False, False)
+    lake.commit(4, dead={path: [0]})
+    assert is_due(lake.loaded(), 1, 1) == (False, True)
+    assert is_due(lake.loaded(), 1, 0) == (False, False)
+    for number in range(5, 16):
+        lake.commit(number)
+    assert is_due(lake.loaded(), 1, 50) == (True, False)
+    assert is_due(lake.loaded(), 0, 50) == (False, False)
+
+
+def test_orphans_are_old_files_without_a_name(lake: Lake) -> None:
+    lake.commit(1)
+    orphan = lake.loaded().write(rows_of(7))[0].path
+    later = datetime.now(UTC) + timedelta(days=4)
+    assert find_orphans(lake.store, timedelta(days=3)).paths == ()
+    report = find_orphans(lake.store, timedelta(days=3), later)
+    assert [Path(path).name for path in report.paths] == [Path(orphan).name]
+    remove_orphans(lake.store, report)
+    assert find_orphans(lake.store, timedelta(days=3), later).paths == ()
+    assert lake.ids() == [1]
+
+
+def test_rewrites_are_bounded_and_by_partition() -> None:
+    third = MOST_BYTES // 3
+    files = {f"f{number}": LiveFile(f"f{number}", 1, third // 8) for number in range(30)}
+    partitions = {path: int(path[1:]) % 2 for path in files}
+    rewrites = plan_rewrites(files, partitions, {}, MOST_BYTES, 5, deletes_due=False)
+    assert all(rewrite.size <= MOST_BYTES for rewrite in rewrites)
+    assert sorted(path for rewrite in rewrites for path in rewrite.paths) == sorted(files)
+    assert all(len({partitions[path] for path in rewrite.paths}) == 1 for rewrite in rewrites)
+    assert plan_rewrites(files, partitions, {}, MOST_BYTES, 16, deletes_due=False) == []
+    dead = {"f3": np.array([0])}
+    assert plan_rewrites(files, partitions, dead, MOST_BYTES, 16, deletes_due=False) == []
+    assert [rewrite.paths for rewrite in plan_rewrites(files, partitions, dead, MOST_BYTES, 16, deletes_due=True)] == [
+        ("f3",)
+    ]
+
+
+def test_many_manifests_are_merged(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.connectors.lakehouse.iceberg_commit.MERGED_FROM", 5)
+    path = lake.commit(0, 1000)[0]
+    lake.commit(1, dead={path: [1]})
+    for number in range(2, 14):
+        lake.commit(number)
+        head = lake.loaded().head
+        assert head is not None
+        assert len(head.manifests(lake.loaded().table.io)) <= 7
+    assert lake.ids() == list(range(14))
