@@ -202,9 +202,9 @@ class MemoryCompactedLog:
         self.flush(timeout_ms)
         if not self.topic.reachable:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
+        ends = self.topic.ends()  # before delivery, which may have more written
         if not self._threaded:
             self.deliver()
-        ends = self.topic.ends()
         deadline = time.monotonic() + timeout_ms / 1000
         with self.topic.changed:
             while not self._reached(ends):

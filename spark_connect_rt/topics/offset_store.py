@@ -20,6 +20,7 @@ from spark_connect_rt.topics.offset_records import (
     OffsetMap,
     PartitionKey,
     checked_offset,
+    encode_key,
     partition_key,
     same_offset,
 )
@@ -78,6 +79,7 @@ class OffsetStore:
         # Offsets appended by this store and not read back yet: until then the fold is older than they are.
         self._unread: dict[PartitionKey, deque[OffsetMap | None]] = {}
         self._uncertain: set[PartitionKey] = set()  # an append failed: the store does not know what the topic holds
+        self._of_transactions: set[bytes] = set()  # keys that this worker's tasks write in transactions
         self._loaded = False
         self._retry: Timer | None = None
         self._bursts = False  # the last append was of several puts, or one of several in a row
@@ -191,10 +193,18 @@ class OffsetStore:
     def delete_leftovers(self, connector: str, partitions: Iterable[OffsetMap | None]) -> None:
         """Delete older offsets of these partitions that lie in other partitions of the topic. Returns at once.
 
-        For offsets that a task's own transactions wrote: its producer knows nothing of them.
+        For offsets that a task's own transactions write: its producer knows nothing of them. The transaction may not
+        be read yet, so it is done again whenever one of the partitions is read.
         """
         with self._lock:
-            keys = [key for partition in partitions if (key := self._fold.spelling(connector, partition)) is not None]
+            keys = [
+                self._fold.spelling(connector, partition) or encode_key(connector, partition)
+                for partition in partitions
+            ]
+            self._of_transactions.update(keys)
+        self._clean(keys)
+
+    def _clean(self, keys: Sequence[bytes]) -> None:
         if keys and self._may_write():
             self._log.delete_leftovers(keys)
 
@@ -216,6 +226,7 @@ class OffsetStore:
         """Drop all offsets put so far: another worker may write them now (I7)."""
         with self._lock:
             self._pending.puts.clear()
+            self._of_transactions.clear()
             if self._in_flight is not None:
                 for key in self._in_flight.puts:
                     self._uncertain.add(key)
@@ -301,6 +312,7 @@ class OffsetStore:
 
     def _on_records(self, batch: Sequence[LogRecord]) -> None:
         with self._lock:
+            keys = [record.key for record in batch if record.key is not None and record.key in self._of_transactions]
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
@@ -311,6 +323,7 @@ class OffsetStore:
                         record.offset,
                         error,
                     )
+        self._clean(keys)
 
     def _mark_read(self, key: PartitionKey) -> None:
         unread = self._unread.get(key, deque())

@@ -20,9 +20,11 @@ from spark_connect_rt.runtime.herder.herder_requests import (
     SetTargetState,
 )
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
+from spark_connect_rt.testing.memory_compacted_log import placement
 from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.key_places import Write
 from spark_connect_rt.topics.offset_records import decode_key, decode_value
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
@@ -233,3 +235,23 @@ def test_an_own_topic_without_transactions_holds_the_offsets_that_count() -> Non
         plain.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [({"task": "a-0"}, {"position": 38})])))
         plain.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STARTED)))
         plain.until(lambda: len(emitted(plain)) == 42)
+
+
+def test_transaction_leaves_no_older_offset_in_another_partition(cluster: InProcessCluster) -> None:
+    """Partitions were added to the offset topic, and an old record of the task's key lies in another one."""
+    topic = cluster.offset_topic
+    cluster.add_worker("w")
+    create(cluster, "a", source(records=3))
+    cluster.until(lambda: offsets_in(cluster)[-1:] == [("a-0", 3)])
+    (key,) = {record.key or b"" for record in topic.records()}
+    topic.add_partition()
+    home = placement(key, 2)
+    topic.timestamp_ms = 1_000
+    topic.write_placed([Write(key, topic.records()[-1].value, 1 - home, 500)])
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=9))))
+
+    def live() -> list[int]:
+        last = {record.partition: record.value for record in topic.records()}
+        return [partition for partition, value in last.items() if value is not None]
+
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 9) and live() == [home])
