@@ -1,4 +1,4 @@
-"""The promises of every TableStore, as tests that its test classes inherit (tests/unit/lakehouse)."""
+"""The promises of every TableStore, as tests that its test classes inherit (tests/unit/connectors/lakehouse)."""
 
 from __future__ import annotations
 

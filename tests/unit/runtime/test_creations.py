@@ -14,6 +14,7 @@ from spark_connect_rt.runtime.values import ConfigWritten
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.key_places import Write
 
 LIMIT_S = 20.0
 CONFIG = {"connector.class": "MemorySource", "topic": "t"}
@@ -24,11 +25,11 @@ class Writes:
 
     def __init__(self, topic: MemoryLogTopic) -> None:
         self.names: list[list[str]] = []
-        self._write, topic.write = topic.write, self.note  # type: ignore[method-assign]
+        self._write, topic.write_placed = topic.write_placed, self.note  # type: ignore[method-assign]
 
-    def note(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    def note(self, records: Iterable[Write]) -> None:
         noted = list(records)
-        keys = [key.decode() for key, value in noted if key and key.startswith(b"connector-") and value is not None]
+        keys = [key.decode() for key, value, *_ in noted if key and key.startswith(b"connector-") and value is not None]
         if keys:
             self.names.append([key.removeprefix("connector-") for key in keys])
         self._write(noted)

@@ -15,6 +15,7 @@ from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.topics.config_records import TargetState
+from spark_connect_rt.topics.key_places import Write
 from spark_connect_rt.topics.status_records import State
 from tests.unit.runtime import test_publishing
 from tests.unit.runtime.cluster_stories import create, source
@@ -45,14 +46,14 @@ def _running(cluster: InProcessCluster, tasks: int) -> bool:
 def _keys(topic: MemoryLogTopic) -> list[str]:
     """Return the list that the keys of further records go to."""
     written: list[str] = []
-    write = topic.write
+    write = topic.write_placed
 
-    def note(records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    def note(records: Iterable[Write]) -> None:
         noted = list(records)
-        written.extend(key.decode() for key, _ in noted if key)
+        written.extend(key.decode() for key, *_ in noted if key)
         write(noted)
 
-    topic.write = note  # type: ignore[method-assign]
+    topic.write_placed = note  # type: ignore[method-assign]
     return written
 
 

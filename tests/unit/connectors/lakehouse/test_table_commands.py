@@ -9,7 +9,7 @@ import pytest
 from spark_connect_rt.connectors.lakehouse.commands import maintain_tables, show_status
 from spark_connect_rt.errors import BadConfigError
 from tests.contract.table_store_contract import rows_of
-from tests.unit.lakehouse.test_iceberg_upkeep import NAME, Lake
+from tests.unit.connectors.lakehouse.test_iceberg_upkeep import NAME, Lake
 
 
 @pytest.fixture
