@@ -45,6 +45,8 @@ CONFIG = TABLE_SINK + ConfigDef(
 class DeltaSinkConnector(SinkConnector):
     """Keeps Delta tables in step with topics, appended or upserted, exactly once."""
 
+    stores_offsets = True
+
     def config_def(self) -> ConfigDef:
         """Return the settings of the sink: its tables, their folder, and when it commits."""
         return CONFIG
