@@ -17,7 +17,7 @@ from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.config.config_def import HIGH, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
 from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
-from spark_connect_rt.connectors.lakehouse.sink_settings import TABLE_SINK, TableSinkSettings, read_settings
+from spark_connect_rt.connectors.lakehouse.sink_settings import KEEP, TABLE_SINK, TableSinkSettings, read_settings
 from spark_connect_rt.connectors.lakehouse.sink_task import TableSinkTask
 from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
 from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, NewFile, Positions, TableStore
@@ -40,6 +40,13 @@ CONFIG = TABLE_SINK + ConfigDef(
         )
     ]
 )
+_OPTIMIZE = "The sink does not maintain Delta tables. Remove the setting, and run OPTIMIZE and VACUUM on the table."
+_WITHOUT_EFFECT = {
+    "connectrt.table.snapshots.keep": ("0", _OPTIMIZE),
+    "connectrt.table.compact.files": ("0", _OPTIMIZE),
+    "connectrt.table.rollback": (KEEP, "The restore of a Delta table does not change its stored offsets. Use keep."),
+}
+"""Settings that are refused: the value that is right anyway, and the reason."""
 
 
 class DeltaSinkConnector(SinkConnector):
@@ -140,6 +147,9 @@ def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
             problems["iceberg.tables.default-partition-by"] = [
                 "Delta tables are partitioned by columns only, without transforms. Name columns."
             ]
+    problems |= {
+        name: [reason] for name, (effect, reason) in _WITHOUT_EFFECT.items() if config.get(name, effect) != effect
+    }
     if problems:
         raise BadConfigError(problems)
     return settings

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.schema import Schema, struct_of
+from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.testing.sink_harness import SinkHarness
 
 TOPIC = "orders"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
 PLACE = TopicPartition(TOPIC, 0)
 
 
@@ -107,6 +113,9 @@ def test_table_wins_over_a_group_that_lags(lake: Lake, upsert: str) -> None:
     [
         ("iceberg.tables.default-commit-branch", "audit", "no branches"),
         ("iceberg.tables.default-partition-by", "day(at)", "by columns only"),
+        ("connectrt.table.compact.files", "50", "run OPTIMIZE"),
+        ("connectrt.table.snapshots.keep", "100", "run OPTIMIZE"),
+        ("connectrt.table.rollback", "refill", "Use keep"),
     ],
 )
 def test_settings_that_delta_has_no_form_for_are_refused(lake: Lake, name: str, value: str, reason: str) -> None:
@@ -128,3 +137,36 @@ def test_altered_offsets_are_stored_in_the_table(lake: Lake) -> None:
         sink.start()
         settle(sink)
     assert [row["id"] for row in lake.rows()] == [0, 1, 1, 2, 2]
+
+
+def test_record_that_does_not_fit_fails_a_strict_task(lake: Lake) -> None:
+    with lake.sink() as sink:
+        sink.send(TOPIC, {"id": 1, "n": 1})
+        settle(sink)
+        sink.send(TOPIC, {"id": 2, "n": "text"})
+        with pytest.raises(DataError, match="cannot hold values of string"):
+            sink.deliver()
+    assert [row["id"] for row in lake.rows()] == [1]
+
+
+def test_times_of_day_and_moments_have_types_of_delta(lake: Lake) -> None:
+    schema = struct_of(
+        {
+            "id": s.INT64,
+            "clock": Schema(s.Type.INT64, name="io.debezium.time.MicroTime"),
+            "at": Schema(s.Type.INT64, name="io.debezium.time.MicroTimestamp"),
+            "zoned": Schema(s.Type.STRING, name="io.debezium.time.ZonedTimestamp"),
+        }
+    )
+    value = Struct(schema, {"id": 1, "clock": 5, "at": 7, "zoned": "2026-11-27T18:39:53Z"})
+    with_schemas = {"value.converter": JSON, "value.converter.schemas.enable": "true"}
+    with lake.sink(**with_schemas) as sink:
+        sink.send(TOPIC, value, schema=schema)
+        settle(sink)
+    (row,) = lake.rows()
+    assert row == {
+        "id": 1,
+        "clock": 5,
+        "at": dt.datetime(1970, 1, 1, 0, 0, 0, 7),
+        "zoned": dt.datetime(2026, 11, 27, 18, 39, 53, tzinfo=dt.UTC),
+    }
