@@ -232,6 +232,12 @@ class LoadedIcebergTable:
         """Return the columns of the table in their order, as Arrow fields. Its fields have no ids."""
         return _plain(schema_to_pyarrow(self.table.schema(), include_field_ids=False))
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the names of the identifier fields, in the order of the columns."""
+        names = self.table.schema().identifier_field_names()
+        return tuple(name for name in self.table.schema().column_names if name in names)
+
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, StoredOffset]:
         """Return the stored offsets of this connector and branch."""

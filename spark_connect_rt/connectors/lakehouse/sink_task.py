@@ -274,7 +274,7 @@ class TableSinkTask(SinkTask):
 
     def _rules(self, table: OpenTable, form: ChangeForm) -> ChangeRules:
         settings = self.settings
-        ids = settings.of(table.writer.store.name).id_columns
+        ids = settings.of(table.writer.store.name).id_columns or (table.writer.key_columns if settings.upsert else ())
         rules = ChangeRules(form, settings.upsert, ids, types=self.types)
         return rules if settings.op_field is None else replace(rules, op_field=settings.op_field)
 

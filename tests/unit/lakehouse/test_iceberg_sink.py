@@ -464,3 +464,21 @@ def test_catalog_that_is_away_at_the_start_delays_the_task(lake: Lake, tmp_path:
         settle(sink)
         assert sink.commit() == {PLACE: 1}
     assert lake.ids() == [1]
+
+
+def test_identifier_columns_of_the_table_are_the_key(lake: Lake) -> None:
+    with lake.sink(lake.upserts(**{"iceberg.tables.default-id-columns": "id,region"})) as sink:
+        sink.send(TOPIC, {"id": 1, "region": "eu", "amount": 1})
+        settle(sink)
+    with lake.sink(lake.upserts(name="other")) as sink:  # no id columns in the settings, and no keys
+        sink.send(TOPIC, {"id": 1, "region": "eu", "amount": 2})
+        sink.send(TOPIC, {"id": 1, "region": "us", "amount": 3})
+        settle(sink)
+    assert [(row["region"], row["amount"]) for row in lake.rows(order_by="amount")] == [("eu", 2), ("us", 3)]
+
+
+def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        with pytest.raises(DataError, match="key"):
+            settle(sink)
