@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
@@ -482,3 +482,45 @@ def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:
         sink.send(TOPIC, {"id": 1})
         with pytest.raises(DataError, match="key"):
             settle(sink)
+
+
+@pytest.mark.parametrize("fault", ["lost", "never", "late"])
+@pytest.mark.parametrize("upsert", [False, True])
+def test_commit_whose_answer_is_lost_is_found_or_made_once(
+    lake: Lake, fault: str, upsert: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_table = SqlCatalog.commit_table
+    faults = iter([fault])
+    requests: list[tuple[Any, ...]] = []
+
+    def unreliable(catalog: SqlCatalog, *request: Any) -> Any:
+        kind = next(faults, None)
+        if kind == "late":
+            requests.append(request)
+        elif kind != "never":
+            answer = commit_table(catalog, *request)
+            if kind is None:
+                for late in requests:  # the first request arrives behind the second
+                    with pytest.raises(CommitFailedException):
+                        commit_table(catalog, *late)
+                requests.clear()
+                return answer
+        raise ConnectionError("the connection was lost")
+
+    with lake.sink(lake.upserts() if upsert else lake.config()) as sink:
+        for number in (1, 2):
+            sink.send(TOPIC, {"id": number, "name": "old"}, key={"id": number})
+        settle(sink)
+        monkeypatch.setattr(SqlCatalog, "commit_table", unreliable)
+        sink.send(TOPIC, {"id": 3, "name": "new"}, key={"id": 3})
+        if upsert:
+            sink.send(TOPIC, {"id": 1, "name": "new"}, key={"id": 1})
+        settle(sink)
+        assert next(faults, None) is None
+        sink.send(TOPIC, {"id": 4, "name": "newer"}, key={"id": 4})
+        if upsert:
+            sink.send(TOPIC, {"id": 1, "name": "newer"}, key={"id": 1})
+        settle(sink)
+        assert sink.commit() == {PLACE: 6 if upsert else 4}
+    assert lake.ids() == [1, 2, 3, 4]
+    assert next(row["name"] for row in lake.rows()) == ("newer" if upsert else "old")
