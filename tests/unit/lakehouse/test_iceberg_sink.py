@@ -275,9 +275,21 @@ def test_record_that_does_not_fit_fails_a_strict_task_and_loses_nothing(lake: La
     with lake.sink(lake.config()) as sink:
         sink.send(TOPIC, {"id": 1})
         settle(sink)
-        sink.send(TOPIC, {"id": "two"})
-        with pytest.raises(DataError, match=r"orders-0@1: field id"):
+        for value in (2, "three", 4):
+            sink.send(TOPIC, {"id": value})
+        with pytest.raises(DataError, match=r"orders-0@2: field id"):
             settle(sink)
+        sink.stop()
+        topics, committed = sink.topics, sink.committed
+    assert lake.ids() == [1]  # no row behind the record that failed the task
+    tolerant = lake.config(**{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
+    with lake.sink(tolerant) as sink:
+        sink.topics.partitions.update(topics.partitions)
+        sink.committed.update(committed)
+        settle(sink)
+        assert sink.commit() == {PLACE: 4}
+        assert len(sink.dead_letters()) == 1
+    assert lake.ids() == [1, 2, 4]
 
 
 def test_missing_table_is_named_with_what_to_do(lake: Lake) -> None:
