@@ -544,20 +544,3 @@ def _taken_keys(name: str, columns: _Columns, places: pa.Array) -> pa.Array:
         *(other.get(name, pa.nulls(len(column), column.type)) for other in (columns.of_keys, columns.of_former)),
     ]
     return pa.concat_arrays(sources).take(places)
-
-
-# The last change of each key
-
-
-@dataclass(frozen=True, slots=True)
-class AfterTruncate:
-    """Changes behind the last truncate, and whether there was one: then all earlier rows of the table go."""
-
-    table: pa.Table
-    truncated: bool
-
-
-def after_truncate(table: pa.Table) -> AfterTruncate:
-    """Return the changes that a truncate leaves. Only for changes of a single topic partition, in order."""
-    places = np.flatnonzero(pc.equal(table[OP], TRUNCATE).to_numpy())
-    return AfterTruncate(table.slice(int(places[-1]) + 1) if len(places) else table, bool(len(places)))
