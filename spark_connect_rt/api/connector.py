@@ -143,6 +143,12 @@ class SourceConnector(Connector):
 class SinkConnector(Connector):
     """A connector whose tasks are SinkTask."""
 
+    stores_offsets: ClassVar[bool] = False
+    """Whether the target stores the offsets of topics with the data, and its tasks leave out what it has already.
+
+    Such a sink cannot take rows that come from no topic, as ``df.write.format("connectrt")`` gives them.
+    """
+
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """As of a source connector, with the offsets of its consumer group; None forgets a partition's."""
         return False

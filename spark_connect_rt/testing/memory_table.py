@@ -36,6 +36,7 @@ class MemoryState:
     table_id: str
     snapshot: int
     schema: pa.Schema
+    key_columns: tuple[str, ...] = ()
     files: Mapping[str, int] = field(default_factory=dict)
     dead: Mapping[str, frozenset[int]] = field(default_factory=dict)
     offsets: Mapping[tuple[str, TopicPartition], StoredOffset] = field(default_factory=dict)  # by connector
@@ -114,7 +115,7 @@ class MemoryTableStore:
         """Create the table with `keys` as identifier columns, unless it exists."""
         self._require_reachable()
         if not self.table.states:
-            self.table.states.append(MemoryState(f"table-{self.table.number()}", 0, schema))
+            self.table.states.append(MemoryState(f"table-{self.table.number()}", 0, schema, tuple(keys)))
 
     def evolve(self, loaded: LoadedTable, evolution: Evolution) -> None:
         """Change the loaded table's schema: add, widen or relax columns."""
@@ -150,6 +151,7 @@ class LoadedMemoryTable:
         self._table, self._state, self._connector = table, state, connector
         self.table_id = state.table_id
         self.schema = state.schema
+        self.key_columns = state.key_columns
         self.offsets = {place: stored for (owner, place), stored in state.offsets.items() if owner == connector}
         self.snapshot = str(state.snapshot) if state.snapshot else None
 

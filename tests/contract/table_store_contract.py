@@ -36,6 +36,9 @@ def new_commit(**fields: Any) -> TableCommit:
 class TableStoreContract:
     """The subclass makes stores of one table, and reads that table in another way than the port."""
 
+    names_keys = True
+    """Whether tables of this format name their key columns."""
+
     def new_store(self, connector: str = "sink") -> TableStore:
         raise NotImplementedError
 
@@ -78,6 +81,9 @@ class TableStoreContract:
         assert loaded.snapshot is None
         assert not loaded.live_files()
         assert not loaded.offsets
+
+    def test_key_columns_are_those_that_the_table_names(self, store: TableStore) -> None:
+        assert self.loaded(store).key_columns == (("id",) if self.names_keys else ())
 
     def test_rows_and_offsets_become_visible_together(self, store: TableStore) -> None:
         loaded = self.loaded(store)

@@ -52,6 +52,8 @@ _WITHOUT_EFFECT = {
 class DeltaSinkConnector(SinkConnector):
     """Keeps Delta tables in step with topics, appended or upserted, exactly once."""
 
+    stores_offsets = True
+
     def config_def(self) -> ConfigDef:
         """Return the settings of the sink: its tables, their folder, and when it commits."""
         return CONFIG

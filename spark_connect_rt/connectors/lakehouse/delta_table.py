@@ -195,6 +195,11 @@ class LoadedDeltaTable:
         """Return the columns of the table in their order."""
         return pa.schema(self.table.schema()).remove_metadata()
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return nothing, because Delta tables do not name their keys."""
+        return ()
+
     def relative(self, path: str) -> str:
         """Return the path of a data file below the table's folder."""
         return path.removeprefix(f"{self._root}/")

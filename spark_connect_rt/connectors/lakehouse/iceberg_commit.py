@@ -16,7 +16,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.avro.codecs import AvroCompressionCodec
+from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -31,7 +33,9 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import (
     Operation,
@@ -299,3 +303,18 @@ def live_entries(table: Table, branch: str, content: ManifestContent) -> list[Ma
         if manifest.content == content
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     ]
+
+
+def partition_of(file: DataFile) -> tuple[Any, ...]:
+    """Return the partition values of a file, in the order of its spec's fields."""
+    return tuple(file.partition._data)
+
+
+def schema_without_ids(schema: pa.Schema) -> Schema:
+    """Return Iceberg's types for Arrow's. The field ids mean nothing: give the fields fresh ones."""
+    return Catalog._convert_schema_if_needed(schema)
+
+
+def delete_old_metadata(table: Table, metadata: TableMetadata) -> None:
+    """Delete files of metadata that fell out of the log, where `write.metadata.delete-after-commit.enabled` says so."""
+    table.catalog._delete_old_metadata(table.io, table.metadata, metadata)

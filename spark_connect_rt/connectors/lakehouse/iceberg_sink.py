@@ -46,6 +46,8 @@ CONFIG = TABLE_SINK + ConfigDef(
 class IcebergSinkConnector(SinkConnector):
     """Keeps Apache Iceberg tables in step with topics, appended or upserted, exactly once."""
 
+    stores_offsets = True
+
     def config_def(self) -> ConfigDef:
         """Return the settings of the sink: its tables, its catalog, and when it commits."""
         return CONFIG

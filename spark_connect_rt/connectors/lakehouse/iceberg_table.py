@@ -52,8 +52,11 @@ from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
     SnapshotBuilder,
     SnapshotChange,
     data_file_of,
+    delete_old_metadata,
     head_of,
     live_entries,
+    partition_of,
+    schema_without_ids,
 )
 from spark_connect_rt.connectors.lakehouse.sink_settings import parse_partition_field
 from spark_connect_rt.connectors.lakehouse.table_port import (
@@ -232,6 +235,12 @@ class LoadedIcebergTable:
         """Return the columns of the table in their order, as Arrow fields. Its fields have no ids."""
         return _plain(schema_to_pyarrow(self.table.schema(), include_field_ids=False))
 
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the names of the identifier fields, in the order of the columns."""
+        names = self.table.schema().identifier_field_names()
+        return tuple(name for name in self.table.schema().column_names if name in names)
+
     @cached_property
     def offsets(self) -> Mapping[TopicPartition, StoredOffset]:
         """Return the stored offsets of this connector and branch."""
@@ -373,7 +382,7 @@ class LoadedIcebergTable:
         except Exception as error:  # noqa: BLE001 - a request without an answer: the caller looks
             return UnknownOutcome(error)
         with contextlib.suppress(Exception):  # `write.metadata.delete-after-commit.enabled`; the commit is done
-            catalog._delete_old_metadata(self.table.io, self.table.metadata, response.metadata)
+            delete_old_metadata(self.table, response.metadata)
         return Committed(str(staged.snapshot_id))
 
     def _delete_files(self, dead_rows: Mapping[str, Positions]) -> list[DataFile]:
@@ -389,7 +398,7 @@ class LoadedIcebergTable:
         groups: dict[tuple[int, tuple[Any, ...]], dict[str, Positions]] = {}
         for path, positions in dead_rows.items():
             file = live[path].detail  # the old row's partition counts, also if the row has moved to another
-            groups.setdefault((file.spec_id, tuple(file.partition._data)), {})[path] = positions
+            groups.setdefault((file.spec_id, partition_of(file)), {})[path] = positions
         return [
             data_file_of(
                 data_files.write_position_deletes(rows, partition, self._target(), self._store.settings),
@@ -505,19 +514,13 @@ def _ends_of(store: IcebergTableStore, snapshot: Snapshot) -> dict[TopicPartitio
 
 def _iceberg_schema(schema: pa.Schema, keys: Sequence[str]) -> Schema:
     numbered = iter(range(1, 1 << 30))
-    fresh = assign_fresh_schema_ids(_without_ids(schema), lambda: next(numbered))
+    fresh = assign_fresh_schema_ids(schema_without_ids(schema), lambda: next(numbered))
     ids = [fresh.find_field(name).field_id for name in keys]
     return Schema(*fresh.fields, identifier_field_ids=ids) if ids else fresh
 
 
-def _without_ids(schema: pa.Schema) -> Schema:
-    from pyiceberg.catalog import Catalog as _Catalog
-
-    return _Catalog._convert_schema_if_needed(schema)
-
-
 def _iceberg_type(arrow_type: pa.DataType) -> Any:
-    return _without_ids(pa.schema([pa.field("x", arrow_type)])).fields[0].field_type
+    return schema_without_ids(pa.schema([pa.field("x", arrow_type)])).fields[0].field_type
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

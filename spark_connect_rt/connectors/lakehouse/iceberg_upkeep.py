@@ -21,7 +21,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate, TableRequirement
 
-from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange
+from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange, partition_of
 from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     COMMIT_SUMMARY,
     IcebergTableStore,
@@ -195,7 +195,7 @@ def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> 
             break
         files, deletes = loaded.live_files(), loaded.delete_files()
         dead = loaded.dead_rows() if deletes else {}
-        partitions = {path: (file.detail.spec_id, tuple(file.detail.partition._data)) for path, file in files.items()}
+        partitions = {path: (file.detail.spec_id, partition_of(file.detail)) for path, file in files.items()}
         due = len(deletes) >= max(1, least)
         target_bytes = min(store.settings.target_bytes, MOST_BYTES)
         rewrites = plan_rewrites(files, partitions, dead, target_bytes, least, deletes_due=due)

@@ -60,12 +60,12 @@ class KeyedRows:
                 f"table {self._table}: a change has no key. Set iceberg.tables.default-id-columns, or give records a "
                 "key with fields."
             )
-        if self._key_columns and self._key_columns != list(key_columns):
+        if self._key_columns and set(self._key_columns) != set(key_columns):
             raise DataError(
                 f"table {self._table}: the key columns changed from {', '.join(self._key_columns)} to "
                 f"{', '.join(key_columns)}. Set iceberg.tables.default-id-columns."
             )
-        self._key_columns = list(key_columns)
+        self._key_columns = self._key_columns or list(key_columns)
 
     def __len__(self) -> int:
         """Return how many keys have a live row."""

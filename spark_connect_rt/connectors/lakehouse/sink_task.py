@@ -24,7 +24,6 @@ from spark_connect_rt.connectors.lakehouse.change_forms import form_of_batch, fo
 from spark_connect_rt.connectors.lakehouse.changes import (
     ChangeForm,
     ChangeRules,
-    Changes,
     changes_of_batch,
     changes_of_records,
 )
@@ -33,7 +32,7 @@ from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.routes import tables_of
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
 from spark_connect_rt.connectors.lakehouse.table_port import Positions, TableStore
-from spark_connect_rt.connectors.lakehouse.table_rows import Refusal, RowFitter
+from spark_connect_rt.connectors.lakehouse.table_rows import Refusal, RowFitter, TableRows
 from spark_connect_rt.connectors.lakehouse.table_writer import CommitReport, TableWriter, WriterParts
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError, RetriableError
 
@@ -233,15 +232,24 @@ class TableSinkTask(SinkTask):
         fresh = [record for record in records if record.offset >= self._ends[place]]
         if not fresh:
             return
+        # No row is added before every record of the put is a row or reported. Else a failed task would commit rows
+        # behind a record that is neither.
         refused: dict[int, Refusal] = {}
+        fitted: list[tuple[OpenTable, TableRows, int]] = []
         for name, routed in tables_of(fresh, self.settings):
             table = self._table(name)
             for form, run in groupby(routed, key=self._form_of):
                 of_form = list(run)
                 for changes in changes_of_records(of_form, self._rules(table, form)):
                     bad = [Refusal(of_form[found.index].offset, found.error) for found in changes.refused]
-                    refused |= {found.offset: found for found in (*bad, *self._add(table, place, changes))}
+                    refused |= {found.offset: found for found in bad}
+                    if changes.table.num_rows:
+                        rows = table.fitter.fit(changes)
+                        refused |= {found.offset: found for found in rows.refused}
+                        fitted.append((table, rows, int(changes.offsets[-1].as_py()) + 1))
         self._report(fresh, refused)
+        for table, rows, end in fitted:
+            table.writer.add(place, rows.rows, rows.offsets, end)
         self._advance(place, fresh[-1].offset + 1, (record.timestamp_ms for record in fresh))
 
     def _form_of(self, record: SinkRecord) -> ChangeForm:
@@ -274,7 +282,7 @@ class TableSinkTask(SinkTask):
 
     def _rules(self, table: OpenTable, form: ChangeForm) -> ChangeRules:
         settings = self.settings
-        ids = settings.of(table.writer.store.name).id_columns
+        ids = settings.of(table.writer.store.name).id_columns or (table.writer.key_columns if settings.upsert else ())
         rules = ChangeRules(form, settings.upsert, ids, types=self.types)
         return rules if settings.op_field is None else replace(rules, op_field=settings.op_field)
 
@@ -291,14 +299,6 @@ class TableSinkTask(SinkTask):
             if back:
                 self.context.offset(back)
         return table
-
-    def _add(self, table: OpenTable, place: TopicPartition, changes: Changes) -> Iterable[Refusal]:
-        if not changes.table.num_rows:
-            return ()
-        rows = table.fitter.fit(changes)
-        end = int(changes.offsets[-1].as_py()) + 1
-        table.writer.add(place, rows.rows, rows.offsets, end)
-        return rows.refused
 
     def _report(self, records: Sequence[SinkRecord], refused: Mapping[int, Refusal]) -> None:
         """Report records without a row. Raises DataError if there is no reporter."""

@@ -159,6 +159,10 @@ class LoadedTable(Protocol):
         """Return the current schema, in the order of the table's columns."""
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the columns that identify a row, as far as the table itself names them. Empty: it names none."""
+
+    @property
     def offsets(self) -> Mapping[TopicPartition, StoredOffset]:
         """Return what the connector of this store has committed to this branch."""
 

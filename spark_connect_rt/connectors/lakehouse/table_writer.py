@@ -181,6 +181,8 @@ class TableWriter:
         self._group_lag_ms = group_lag_ms
         self.schema: pa.Schema | None = None
         """The table's columns as of the last load. None: the table does not exist, or was not loaded yet."""
+        self.key_columns: tuple[str, ...] = ()
+        """The columns that identify a row, as the table names them."""
         self._places: dict[TopicPartition, _Gathered] = {}
         self._attempt: _Attempt | None = None
         self._fences = 0  # in a row
@@ -191,6 +193,7 @@ class TableWriter:
         """Return the table's newest state, and note its schema."""
         loaded = self.store.load()
         self.schema = None if loaded is None else loaded.schema
+        self.key_columns = () if loaded is None else loaded.key_columns
         return loaded
 
     # -- partitions come and go

@@ -18,6 +18,8 @@ from tests.contract.table_store_contract import OTHER, PLACE, SCHEMA, TableStore
 
 
 class TestDeltaTable(TableStoreContract):
+    names_keys = False
+
     @pytest.fixture(autouse=True)
     def made(self, tmp_path: Path) -> None:
         self.path = str(tmp_path / "orders")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
@@ -209,7 +209,7 @@ def test_shorter_log_is_noticed_without_topic_ids(lake: Lake) -> None:
         sink.deliver()
         # The harness finds nothing at the offset that was sought. A broker answers with the start of the log.
         assert task._sought == {PLACE: 5}
-        runner: Any = sink._running
+        runner: Any = sink._runners[0]
         runner.positions[PLACE] = 0
         settle(sink)
     assert lake.ids() == [0, 1, 2, 3, 4, 100, 101]
@@ -275,9 +275,21 @@ def test_record_that_does_not_fit_fails_a_strict_task_and_loses_nothing(lake: La
     with lake.sink(lake.config()) as sink:
         sink.send(TOPIC, {"id": 1})
         settle(sink)
-        sink.send(TOPIC, {"id": "two"})
-        with pytest.raises(DataError, match=r"orders-0@1: field id"):
+        for value in (2, "three", 4):
+            sink.send(TOPIC, {"id": value})
+        with pytest.raises(DataError, match=r"orders-0@2: field id"):
             settle(sink)
+        sink.stop()
+        topics, committed = sink.topics, sink.committed
+    assert lake.ids() == [1]  # no row behind the record that failed the task
+    tolerant = lake.config(**{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
+    with lake.sink(tolerant) as sink:
+        sink.topics.partitions.update(topics.partitions)
+        sink.committed.update(committed)
+        settle(sink)
+        assert sink.commit() == {PLACE: 4}
+        assert len(sink.dead_letters()) == 1
+    assert lake.ids() == [1, 2, 4]
 
 
 def test_missing_table_is_named_with_what_to_do(lake: Lake) -> None:
@@ -464,3 +476,63 @@ def test_catalog_that_is_away_at_the_start_delays_the_task(lake: Lake, tmp_path:
         settle(sink)
         assert sink.commit() == {PLACE: 1}
     assert lake.ids() == [1]
+
+
+def test_identifier_columns_of_the_table_are_the_key(lake: Lake) -> None:
+    with lake.sink(lake.upserts(**{"iceberg.tables.default-id-columns": "id,region"})) as sink:
+        sink.send(TOPIC, {"id": 1, "region": "eu", "amount": 1})
+        settle(sink)
+    with lake.sink(lake.upserts(name="other")) as sink:  # no id columns in the settings, and no keys
+        sink.send(TOPIC, {"id": 1, "region": "eu", "amount": 2})
+        sink.send(TOPIC, {"id": 1, "region": "us", "amount": 3})
+        settle(sink)
+    assert [(row["region"], row["amount"]) for row in lake.rows(order_by="amount")] == [("eu", 2), ("us", 3)]
+
+
+def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        sink.send(TOPIC, {"id": 1})
+        with pytest.raises(DataError, match="key"):
+            settle(sink)
+
+
+@pytest.mark.parametrize("fault", ["lost", "never", "late"])
+@pytest.mark.parametrize("upsert", [False, True])
+def test_commit_whose_answer_is_lost_is_found_or_made_once(
+    lake: Lake, fault: str, upsert: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_table = SqlCatalog.commit_table
+    faults = iter([fault])
+    requests: list[tuple[Any, ...]] = []
+
+    def unreliable(catalog: SqlCatalog, *request: Any) -> Any:
+        kind = next(faults, None)
+        if kind == "late":
+            requests.append(request)
+        elif kind != "never":
+            answer = commit_table(catalog, *request)
+            if kind is None:
+                for late in requests:  # the first request arrives behind the second
+                    with pytest.raises(CommitFailedException):
+                        commit_table(catalog, *late)
+                requests.clear()
+                return answer
+        raise ConnectionError("the connection was lost")
+
+    with lake.sink(lake.upserts() if upsert else lake.config()) as sink:
+        for number in (1, 2):
+            sink.send(TOPIC, {"id": number, "name": "old"}, key={"id": number})
+        settle(sink)
+        monkeypatch.setattr(SqlCatalog, "commit_table", unreliable)
+        sink.send(TOPIC, {"id": 3, "name": "new"}, key={"id": 3})
+        if upsert:
+            sink.send(TOPIC, {"id": 1, "name": "new"}, key={"id": 1})
+        settle(sink)
+        assert next(faults, None) is None
+        sink.send(TOPIC, {"id": 4, "name": "newer"}, key={"id": 4})
+        if upsert:
+            sink.send(TOPIC, {"id": 1, "name": "newer"}, key={"id": 1})
+        settle(sink)
+        assert sink.commit() == {PLACE: 6 if upsert else 4}
+    assert lake.ids() == [1, 2, 3, 4]
+    assert next(row["name"] for row in lake.rows()) == ("newer" if upsert else "old")

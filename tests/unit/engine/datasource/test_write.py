@@ -248,6 +248,8 @@ def test_every_bundled_sink_takes_typed_rows_or_says_how_to_write_them(
         "HttpSink": {"http.url": "http://api.test/"},
         "KafkaSink": {"target.bootstrap.servers": "127.0.0.1:1", **bytes_only},
         "SparkTableSink": {"table": "rows"},
+        "IcebergSink": {"iceberg.tables": "shop.rows"},
+        "DeltaSink": {"iceberg.tables": "shop.rows", "delta.root": str(tmp_path)},
         "SqlSink": {"connection.url": f"jdbc:sqlite:{tmp_path / 'rows.db'}", "auto.create": "true"},
     }
     listed = {plugin.java_class.rpartition(".")[2] for plugin in bundled_plugins().list() if plugin.type == "sink"}
@@ -267,6 +269,9 @@ def test_every_bundled_sink_takes_typed_rows_or_says_how_to_write_them(
         write("KafkaSink")
     with pytest.raises(BadConfigError, match="SparkTableSink is written by Spark, in a worker"):
         write("SparkTableSink")
+    for name in ("IcebergSink", "DeltaSink"):
+        with pytest.raises(BadConfigError, match="stores offsets of topics in its table"):
+            write(name)
 
 
 def test_a_row_that_python_cannot_hold_is_left_out_where_that_is_tolerated() -> None:
