@@ -20,10 +20,10 @@ import pytest
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse import table_writer
 from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
-from spark_connect_rt.connectors.lakehouse.guard import Check, Verdict, stored_after
+from spark_connect_rt.connectors.lakehouse.guard import Check, CommitVerdict, stored_after
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.table_port import TableCommit
-from spark_connect_rt.connectors.lakehouse.table_writer import TableWriter, WriterParts
+from spark_connect_rt.connectors.lakehouse.table_writer import TableCommitter, WriterParts
 from spark_connect_rt.errors import FencedError, RetriableError
 from spark_connect_rt.testing.memory_table import MemoryTable, MemoryTableStore
 
@@ -58,14 +58,14 @@ class History:
         self.indexes: list[KeyedRows | None] = []
         self.writers = [self.new_writer() for _ in range(TASKS)]
 
-    def new_writer(self) -> TableWriter:
+    def new_writer(self) -> TableCommitter:
         ids = self.random
         parts = WriterParts(
             lambda: self.now_ms, lambda: self.now_ms, self.wait, ids.random, lambda: f"{ids.getrandbits(48):x}"
         )
         index = KeyedRows("t", ["key"], hash_bits=HASH_BITS) if self.keyed else None
         self.indexes.append(index)
-        return TableWriter(MemoryTableStore(self.table), parts, index)
+        return TableCommitter(MemoryTableStore(self.table), parts, index)
 
     def wait(self, wait_ms: int) -> None:
         self.now_ms += wait_ms
@@ -219,7 +219,7 @@ def _breaks(seeds: range, *, keyed: bool = False) -> bool:
 
 
 def test_without_the_check_of_stored_offsets_rows_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_writer, "check", lambda *_: Check(Verdict.WRITE))
+    monkeypatch.setattr(table_writer, "check", lambda *_: Check(CommitVerdict.WRITE))
     assert _breaks(range(20))
 
 

@@ -25,7 +25,7 @@ from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.connectors.lakehouse.connect_columns import (
     ICEBERG_TYPES,
-    TypeRules,
+    ArrowTypeRules,
     Unfit,
     by_halves,
     column_type,
@@ -74,11 +74,11 @@ class ChangeRules:
     key_columns: tuple[str, ...] = ()
     op_field: str = "__op"
     dropped: tuple[str, ...] = (DELETED, "__op")
-    types: TypeRules = ICEBERG_TYPES
+    types: ArrowTypeRules = ICEBERG_TYPES
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedChange:
     """A record that is not a change: its place among the records that were given, and the reason."""
 
     index: int
@@ -101,7 +101,7 @@ class Changes:
     table: pa.Table
     offsets: pa.Array
     key_columns: tuple[str, ...]
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedChange, ...] = ()
     ignored: int = 0
 
 
@@ -184,13 +184,13 @@ def _of_run(records: Sequence[SinkRecord], first: int, rules: ChangeRules) -> li
         keys = wire_column([record.key for record in records], _optional(key_schema), "key") if has_keys else None
     except DataError as error:
         if len(records) == 1:
-            refused = (Refused(first, error),)
+            refused = (RefusedChange(first, error),)
             return [Changes(pa.table({OP: pa.array([], pa.string())}), pa.array([], pa.int64()), (), refused)]
         half = len(records) // 2
         return _of_run(records[:half], first, rules) + _of_run(records[half:], first + half, rules)
     offsets = pa.array([record.offset for record in records], pa.int64())
     found = _changes(_Records(offsets, values, value_schema, keys, key_schema), rules)
-    return [replace(found, refused=tuple(Refused(first + each.index, each.error) for each in found.refused))]
+    return [replace(found, refused=tuple(RefusedChange(first + each.index, each.error) for each in found.refused))]
 
 
 def _optional(schema: Schema | None) -> Schema | None:
@@ -523,7 +523,7 @@ def _assembled(records: _Records, draft: _Draft, columns: _Columns, order: Numbe
         else:
             arrays.append(column.take(rows))
         fields.append(pa.field(name, column.type, nullable and name not in columns.names))
-    refused = tuple(Refused(row, DataError(draft.refused[row])) for row in sorted(draft.refused))
+    refused = tuple(RefusedChange(row, DataError(draft.refused[row])) for row in sorted(draft.refused))
     ignored = count - len(np.unique(order)) - len(refused)
     offsets = records.offsets if everything else records.offsets.take(pa.array(order))
     return Changes(pa.table(arrays, schema=pa.schema(fields)), offsets, columns.names, refused, ignored)

@@ -34,7 +34,7 @@ _UNFIT = (pa.ArrowException, TypeError, ValueError, OverflowError, ArithmeticErr
 
 
 @dataclass(frozen=True, slots=True)
-class TypeRules:
+class ArrowTypeRules:
     """The types that a table format has, and the choices of users.
 
     Attributes:
@@ -46,8 +46,8 @@ class TypeRules:
     variable_decimal: tuple[int, int] | None = None
 
 
-ICEBERG_TYPES = TypeRules()
-DELTA_TYPES = TypeRules(time=False)
+ICEBERG_TYPES = ArrowTypeRules()
+DELTA_TYPES = ArrowTypeRules(time=False)
 
 Unfit = dict[int, str]
 """Rows that do not fit, and why."""
@@ -73,7 +73,7 @@ def by_halves(convert: Callable[[pa.Array], pa.Array], values: pa.Array) -> tupl
 # Types
 
 
-def column_type(schema: Schema, rules: TypeRules) -> pa.DataType | None:
+def column_type(schema: Schema, rules: ArrowTypeRules) -> pa.DataType | None:
     """Return the type of a table's column for values of `schema`. None: a struct without fields, which has no column.
 
     Raises DataError: an array or map without the schema of its elements.
@@ -93,13 +93,13 @@ def column_type(schema: Schema, rules: TypeRules) -> pa.DataType | None:
     return _PLAIN[schema.type]
 
 
-def struct_fields(schema: Schema, rules: TypeRules) -> list[pa.Field]:
+def struct_fields(schema: Schema, rules: ArrowTypeRules) -> list[pa.Field]:
     """Return the fields of a STRUCT schema that have a column, nullability included."""
     types = [(member, column_type(member.schema, rules)) for member in schema.fields]
     return [pa.field(member.name, kind, member.schema.optional) for member, kind in types if kind is not None]
 
 
-def _element_field(name: str, schema: Schema | None, rules: TypeRules) -> pa.Field | None:
+def _element_field(name: str, schema: Schema | None, rules: ArrowTypeRules) -> pa.Field | None:
     if schema is None:
         raise DataError(f"the schema of {name}s is missing in an array or map. Give the converter a complete schema")
     kind = column_type(schema, rules)
@@ -135,7 +135,7 @@ _WIDER = {
 }
 
 
-def plain_type(kind: pa.DataType, rules: TypeRules) -> pa.DataType | None:
+def plain_type(kind: pa.DataType, rules: ArrowTypeRules) -> pa.DataType | None:
     """Return the type of a table's column for an Arrow column without a schema. None: it has no column."""
     if pa.types.is_null(kind):
         return None
@@ -152,7 +152,7 @@ def plain_type(kind: pa.DataType, rules: TypeRules) -> pa.DataType | None:
     return _plain_leaf(kind, rules)
 
 
-def _plain_leaf(kind: pa.DataType, rules: TypeRules) -> pa.DataType:
+def _plain_leaf(kind: pa.DataType, rules: ArrowTypeRules) -> pa.DataType:
     if pa.types.is_union(kind):  # schemaless numbers, some whole and some not
         return pa.float64()
     if pa.types.is_dictionary(kind):
@@ -166,7 +166,7 @@ def _plain_leaf(kind: pa.DataType, rules: TypeRules) -> pa.DataType:
     return _WIDER.get(kind, kind)
 
 
-def _time_type(rules: TypeRules) -> pa.DataType:
+def _time_type(rules: ArrowTypeRules) -> pa.DataType:
     return pa.time64("us") if rules.time else pa.int64()
 
 
@@ -184,7 +184,7 @@ def is_list(kind: pa.DataType) -> bool:
 # Columns as they came -> columns of the table
 
 
-def table_column(values: pa.Array, schema: Schema | None, rules: TypeRules, path: str) -> pa.Array | None:
+def table_column(values: pa.Array, schema: Schema | None, rules: ArrowTypeRules, path: str) -> pa.Array | None:
     """Return a column with the type that `column_type` or, without a schema, `plain_type` gives. None: it has none.
 
     Args:
@@ -200,7 +200,9 @@ def table_column(values: pa.Array, schema: Schema | None, rules: TypeRules, path
     return None if kind is None else _converted(values, schema, kind, rules, path)
 
 
-def _converted(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: TypeRules, path: str) -> pa.Array:
+def _converted(
+    values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: ArrowTypeRules, path: str
+) -> pa.Array:
     named = None if schema is None else _NAMED.get(schema.name or "")
     try:
         if pa.types.is_null(values.type):
@@ -243,7 +245,7 @@ def _number_column(values: pa.Array) -> pa.Array:
     return pc.coalesce(*parts)  # of a sparse union, each row has a value in one part only
 
 
-def _struct(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: TypeRules, path: str) -> pa.Array:
+def _struct(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: ArrowTypeRules, path: str) -> pa.Array:
     places = {values.type.field(at).name: at for at in range(values.type.num_fields)}
     columns = []
     for field in kind:
@@ -275,7 +277,7 @@ def list_of(offsets: pa.Array, flat: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, flat, type=kind)
 
 
-def _list(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: TypeRules, path: str) -> pa.Array:
+def _list(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: ArrowTypeRules, path: str) -> pa.Array:
     element = None if schema is None else schema.value_schema
     flat = _converted(values.flatten(), element, kind.value_type, rules, f"{path}.element")
     return list_of(list_offsets(values), flat, kind)
@@ -289,7 +291,7 @@ def map_parts(values: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     return null_at(shifted, values), values.keys.slice(begin, end - begin), values.items.slice(begin, end - begin)
 
 
-def _map(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: TypeRules, path: str) -> pa.Array:
+def _map(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: ArrowTypeRules, path: str) -> pa.Array:
     offsets, keys, items = map_parts(values)
     key, item = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
     keys = _converted(keys, key, kind.key_type, rules, f"{path}.key")
@@ -300,17 +302,17 @@ def _map(values: pa.Array, schema: Schema | None, kind: pa.DataType, rules: Type
 # Named types: the type that each has in a table, and how values become that type
 
 
-def _fixed_type(kind: pa.DataType) -> Callable[[Schema, TypeRules], pa.DataType]:
+def _fixed_type(kind: pa.DataType) -> Callable[[Schema, ArrowTypeRules], pa.DataType]:
     return lambda schema, rules: kind
 
 
-def _of_decimal(schema: Schema, rules: TypeRules) -> pa.DataType:
+def _of_decimal(schema: Schema, rules: ArrowTypeRules) -> pa.DataType:
     text = schema.parameter(_PRECISION)
     digits = int(text) if text is not None and text.isdigit() and int(text) > 0 else MOST_DIGITS
     return _decimal_type(digits, logical.scale_of(schema))
 
 
-def _same(values: pa.Array, rules: TypeRules) -> pa.Array:
+def _same(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
     return values
 
 
@@ -319,10 +321,10 @@ def _microseconds(values: pa.Array) -> pa.Array:
     return values.cast(pa.time64("us")).view(pa.int64()) if pa.types.is_time(values.type) else values.cast(width)
 
 
-def _times(numerator: int, denominator: int) -> Callable[[pa.Array, TypeRules], pa.Array]:
+def _times(numerator: int, denominator: int) -> Callable[[pa.Array, ArrowTypeRules], pa.Array]:
     """Return a function that converts numbers of another unit to microseconds, rounded down."""
 
-    def convert(values: pa.Array, rules: TypeRules) -> pa.Array:
+    def convert(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
         number = pc.multiply_checked(values.cast(pa.int64()), numerator)
         return _floored(number, denominator) if denominator > 1 else number
 
@@ -335,9 +337,9 @@ def _floored(number: pa.Array, denominator: int) -> pa.Array:
 
 
 def _time_of_day(
-    microseconds: Callable[[pa.Array, TypeRules], pa.Array],
-) -> Callable[[pa.Array, TypeRules], pa.Array]:
-    def convert(values: pa.Array, rules: TypeRules) -> pa.Array:
+    microseconds: Callable[[pa.Array, ArrowTypeRules], pa.Array],
+) -> Callable[[pa.Array, ArrowTypeRules], pa.Array]:
+    def convert(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
         number = _microseconds(values) if pa.types.is_time(values.type) else microseconds(values, rules)
         bounds = pc.min_max(number)
         least, most = bounds["min"].as_py(), bounds["max"].as_py()
@@ -348,14 +350,16 @@ def _time_of_day(
     return convert
 
 
-def _moment(microseconds: Callable[[pa.Array, TypeRules], pa.Array]) -> Callable[[pa.Array, TypeRules], pa.Array]:
-    def convert(values: pa.Array, rules: TypeRules) -> pa.Array:
+def _moment(
+    microseconds: Callable[[pa.Array, ArrowTypeRules], pa.Array],
+) -> Callable[[pa.Array, ArrowTypeRules], pa.Array]:
+    def convert(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
         return values if pa.types.is_timestamp(values.type) else microseconds(values, rules).view(_CLOCK)
 
     return convert
 
 
-def _days(values: pa.Array, rules: TypeRules) -> pa.Array:
+def _days(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
     return values if pa.types.is_date(values.type) else values.cast(pa.int32()).view(pa.date32())
 
 
@@ -364,11 +368,11 @@ def parsed_moments(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.replace_substring_regex(values, r"(\.\d{6})\d+", r"\1").cast(kind)
 
 
-def _zoned(values: pa.Array, rules: TypeRules) -> pa.Array:
+def _zoned(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
     return values if pa.types.is_timestamp(values.type) else parsed_moments(values, _UTC)
 
 
-def _well_known_bytes(values: pa.Array, rules: TypeRules) -> pa.Array:
+def _well_known_bytes(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
     return _member(values, "wkb")
 
 
@@ -376,11 +380,11 @@ def _member(values: pa.Array, name: str) -> pa.Array:
     return values.flatten()[values.type.get_field_index(name)]
 
 
-def _of_variable_decimal(schema: Schema, rules: TypeRules) -> pa.DataType:
+def _of_variable_decimal(schema: Schema, rules: ArrowTypeRules) -> pa.DataType:
     return pa.string() if rules.variable_decimal is None else pa.decimal128(*rules.variable_decimal)
 
 
-def _variable_decimals(values: pa.Array, rules: TypeRules) -> pa.Array:
+def _variable_decimals(values: pa.Array, rules: ArrowTypeRules) -> pa.Array:
     unscaled, scales = _member(values, "value").to_pylist(), _member(values, "scale").to_pylist()
     texts = [
         None
@@ -392,12 +396,12 @@ def _variable_decimals(values: pa.Array, rules: TypeRules) -> pa.Array:
     return column if rules.variable_decimal is None else column.cast(pa.decimal128(*rules.variable_decimal))
 
 
-_TYPE_OF = Callable[[Schema, TypeRules], pa.DataType]
-_CONVERT = Callable[[pa.Array, TypeRules], pa.Array]
+_TYPE_OF = Callable[[Schema, ArrowTypeRules], pa.DataType]
+_CONVERT = Callable[[pa.Array, ArrowTypeRules], pa.Array]
 _MS, _US, _NS = _times(1_000, 1), _times(1, 1), _times(1, 1_000)
 
 
-def _of_time(schema: Schema, rules: TypeRules) -> pa.DataType:
+def _of_time(schema: Schema, rules: ArrowTypeRules) -> pa.DataType:
     return _time_type(rules)
 
 
@@ -508,7 +512,7 @@ def _wire_leaves(values: Sequence[Any], schema: Schema) -> pa.Array:
 
 
 def _wire_decimals(values: Sequence[Any], schema: Schema) -> pa.Array:
-    kind = _of_decimal(schema, TypeRules())
+    kind = _of_decimal(schema, ArrowTypeRules())
     if kind == pa.string():
         return pa.array([None if value is None else format(value, "f") for value in values], kind)
     return pa.array(values, kind)

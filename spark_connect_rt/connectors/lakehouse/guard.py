@@ -20,7 +20,7 @@ from enum import Enum
 import orjson
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.table_port import OffsetRange, StoredOffset
+from spark_connect_rt.connectors.lakehouse.table_port import StoredOffset, WrittenRange
 from spark_connect_rt.errors import ExternalError
 
 KEPT_COMMITS = 8
@@ -45,7 +45,7 @@ class ResumeReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Resume:
+class ResumePoint:
     """Where to read a partition.
 
     Attributes:
@@ -59,7 +59,9 @@ class Resume:
     reason: ResumeReason
 
 
-def resume(stored: StoredOffset | None, position: int, topic_id: str | None, refill_from: int | None = None) -> Resume:
+def resume(
+    stored: StoredOffset | None, position: int, topic_id: str | None, refill_from: int | None = None
+) -> ResumePoint:
     """Return where to read a partition.
 
     Args:
@@ -69,25 +71,25 @@ def resume(stored: StoredOffset | None, position: int, topic_id: str | None, ref
         refill_from: the offset below which a rollback of the table left rows, if the others are to be written again.
     """
     if stored is None:
-        return Resume(None, position, ResumeReason.FIRST)
+        return ResumePoint(None, position, ResumeReason.FIRST)
     if _is_other_topic(stored.topic_id, topic_id):
-        return Resume(stored, position, ResumeReason.OTHER_TOPIC)
+        return ResumePoint(stored, position, ResumeReason.OTHER_TOPIC)
     if refill_from is not None and refill_from < stored.end:
-        return Resume(stored, refill_from, ResumeReason.ROLLED_BACK)
+        return ResumePoint(stored, refill_from, ResumeReason.ROLLED_BACK)
     if position == stored.end:
-        return Resume(stored, position, ResumeReason.IN_STEP)
+        return ResumePoint(stored, position, ResumeReason.IN_STEP)
     if position > stored.end:
-        return Resume(stored, position, ResumeReason.GROUP_AHEAD)
+        return ResumePoint(stored, position, ResumeReason.GROUP_AHEAD)
     if any(first <= position <= last for first, last, _ in stored.group_at):
-        return Resume(stored, stored.end, ResumeReason.TABLE_AHEAD)
-    return Resume(stored, position, ResumeReason.GROUP_REWOUND)
+        return ResumePoint(stored, stored.end, ResumeReason.TABLE_AHEAD)
+    return ResumePoint(stored, position, ResumeReason.GROUP_REWOUND)
 
 
 def _is_other_topic(known: str | None, now: str | None) -> bool:
     return None not in (known, now) and known != now
 
 
-class Verdict(Enum):
+class CommitVerdict(Enum):
     """What to do with a commit on a loaded state."""
 
     WRITE = "write"
@@ -99,21 +101,21 @@ class Verdict(Enum):
 class Check:
     """The verdict on a commit. `fenced` names the partitions whose stored offset is not the expected one."""
 
-    verdict: Verdict
+    verdict: CommitVerdict
     fenced: frozenset[TopicPartition] = frozenset()
 
 
 def check(
-    stored: Mapping[TopicPartition, StoredOffset], ranges: Mapping[TopicPartition, OffsetRange], commit_id: str
+    stored: Mapping[TopicPartition, StoredOffset], ranges: Mapping[TopicPartition, WrittenRange], commit_id: str
 ) -> Check:
     """Return whether a commit may be made on a state that stores `stored`, or is already part of it.
 
     All ranges of a commit land together, so a single partition that knows the commit id is enough for LANDED.
     """
     if any(commit_id in stored[place].commits for place in ranges if place in stored):
-        return Check(Verdict.LANDED)
+        return Check(CommitVerdict.LANDED)
     fenced = frozenset(place for place, part in ranges.items() if not _is_expected(stored.get(place), part.expected))
-    return Check(Verdict.FENCED, fenced) if fenced else Check(Verdict.WRITE)
+    return Check(CommitVerdict.FENCED, fenced) if fenced else Check(CommitVerdict.WRITE)
 
 
 def _is_expected(stored: StoredOffset | None, expected: StoredOffset | None) -> bool:
@@ -123,7 +125,7 @@ def _is_expected(stored: StoredOffset | None, expected: StoredOffset | None) -> 
     return (stored.end, stored.topic_id, stored.commits) == (expected.end, expected.topic_id, expected.commits)
 
 
-def stored_after(part: OffsetRange, commit_id: str, now_ms: int, group_lag_ms: int = GROUP_LAG_MS) -> StoredOffset:
+def stored_after(part: WrittenRange, commit_id: str, now_ms: int, group_lag_ms: int = GROUP_LAG_MS) -> StoredOffset:
     """Return what the table stores of a partition once a commit with `part` is visible.
 
     Args:

@@ -43,17 +43,17 @@ class PartitionField:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRows:
+class RowsOfPartition:
     """The rows of one partition: its values in Iceberg's internal form, and row numbers. None: all rows, in order."""
 
     values: tuple[Any, ...]
     rows: Rows | None
 
 
-def rows_by_partition(rows: pa.Table, partitioning: Sequence[PartitionField]) -> Iterator[PartitionRows]:
+def rows_by_partition(rows: pa.Table, partitioning: Sequence[PartitionField]) -> Iterator[RowsOfPartition]:
     """Yield the rows of each partition, in their order. Raises DataError as `partition_values`."""
     if not partitioning:
-        yield PartitionRows((), None)
+        yield RowsOfPartition((), None)
         return
     columns = [partition_values(_source(rows, field.source), field.transform) for field in partitioning]
     codes = np.zeros(rows.num_rows, np.int64)
@@ -65,7 +65,7 @@ def rows_by_partition(rows: pa.Table, partitioning: Sequence[PartitionField]) ->
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     for part in np.split(order, starts[1:]) if len(order) else []:
         values = tuple(_internal(column[int(part[0])]) for column in columns)
-        yield PartitionRows(values, None if len(part) == rows.num_rows else part)
+        yield RowsOfPartition(values, None if len(part) == rows.num_rows else part)
 
 
 def _source(rows: pa.Table, path: str) -> pa.Array:

@@ -27,13 +27,13 @@ from spark_connect_rt.connectors.lakehouse.changes import (
     changes_of_batch,
     changes_of_records,
 )
-from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, TypeRules
+from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, ArrowTypeRules
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.routes import tables_of
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
 from spark_connect_rt.connectors.lakehouse.table_port import Positions, TableStore
-from spark_connect_rt.connectors.lakehouse.table_rows import Refusal, RowFitter, TableRows
-from spark_connect_rt.connectors.lakehouse.table_writer import CommitReport, TableWriter, WriterParts
+from spark_connect_rt.connectors.lakehouse.table_rows import FittedRows, RowFitter, RowRefusal
+from spark_connect_rt.connectors.lakehouse.table_writer import CommitReport, TableCommitter, WriterParts
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError, RetriableError
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ UNKNOWN_POSITION = -1
 class OpenTable:
     """One table that the task writes."""
 
-    writer: TableWriter
+    writer: TableCommitter
     fitter: RowFitter
     keyed: KeyedRows | None
 
@@ -55,7 +55,7 @@ class OpenTable:
 class TableSinkTask(SinkTask):
     """Writes records to tables. A subclass reads the settings and makes the stores."""
 
-    types: TypeRules = ICEBERG_TYPES
+    types: ArrowTypeRules = ICEBERG_TYPES
     """The types that columns of the format have."""
 
     def __init__(self, clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)) -> None:
@@ -100,7 +100,7 @@ class TableSinkTask(SinkTask):
         keyed = self.make_index(store) if settings.upsert else None
         chance = random.Random()
         parts = WriterParts(self._clock_ms, _time_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
-        writer = TableWriter(store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms)
+        writer = TableCommitter(store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms)
         return OpenTable(writer, RowFitter(writer, settings, keyed), keyed)
 
     # -- partitions come and go
@@ -234,14 +234,14 @@ class TableSinkTask(SinkTask):
             return
         # No row is added before every record of the put is a row or reported. Else a failed task would commit rows
         # behind a record that is neither.
-        refused: dict[int, Refusal] = {}
-        fitted: list[tuple[OpenTable, TableRows, int]] = []
+        refused: dict[int, RowRefusal] = {}
+        fitted: list[tuple[OpenTable, FittedRows, int]] = []
         for name, routed in tables_of(fresh, self.settings):
             table = self._table(name)
             for form, run in groupby(routed, key=self._form_of):
                 of_form = list(run)
                 for changes in changes_of_records(of_form, self._rules(table, form)):
-                    bad = [Refusal(of_form[found.index].offset, found.error) for found in changes.refused]
+                    bad = [RowRefusal(of_form[found.index].offset, found.error) for found in changes.refused]
                     refused |= {found.offset: found for found in bad}
                     if changes.table.num_rows:
                         rows = table.fitter.fit(changes)
@@ -300,7 +300,7 @@ class TableSinkTask(SinkTask):
                 self.context.offset(back)
         return table
 
-    def _report(self, records: Sequence[SinkRecord], refused: Mapping[int, Refusal]) -> None:
+    def _report(self, records: Sequence[SinkRecord], refused: Mapping[int, RowRefusal]) -> None:
         """Report records without a row. Raises DataError if there is no reporter."""
         if not refused:
             return
@@ -334,7 +334,7 @@ class TableSinkTask(SinkTask):
             self._commit(COMMIT_LIMIT_MS)
 
     def _commit(self, limit_ms: int) -> None:
-        """Commit all tables. Raises as `TableWriter.commit`."""
+        """Commit all tables. Raises as `TableCommitter.commit`."""
         for name, table in self._tables.items():
             report = table.writer.commit(limit_ms)
             self._note(name, report)

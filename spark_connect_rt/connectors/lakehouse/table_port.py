@@ -1,7 +1,7 @@
 """The port between the table sinks and a table format.
 
 `TableStore` reaches one table. `LoadedTable` is one state of it, and every commit names the state that it was made on.
-`TableWriter` (`table_writer.py`) is the only caller, on the thread of its task. Adapters: `iceberg_table.py`,
+`TableCommitter` (`table_writer.py`) is the only caller, on the thread of its task. Adapters: `iceberg_table.py`,
 `delta_table.py`, and `testing/memory_table.py`. All pass `tests/contract/table_store_contract.py`.
 
 The rules that make a commit exact:
@@ -49,7 +49,7 @@ class StoredOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetRange:
+class WrittenRange:
     """The records of one topic partition in a commit: offsets from `start` up to, not including, `end`.
 
     `start` is -1 if the consumer group had no committed offset. `first_row` is the offset of the first record with a

@@ -14,14 +14,14 @@ from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
 from spark_connect_rt.connectors.lakehouse.table_port import Positions
 from spark_connect_rt.connectors.lakehouse.table_schema import UnsafeChange, fit, plan_evolution
-from spark_connect_rt.connectors.lakehouse.table_writer import TableWriter
+from spark_connect_rt.connectors.lakehouse.table_writer import TableCommitter
 from spark_connect_rt.errors import DataError, ExternalError
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RowRefusal:
     """A record that cannot become a row: its Kafka offset and the reason."""
 
     offset: int
@@ -29,24 +29,24 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRows:
-    """Rows for `TableWriter.add`, their offsets, and the records that do not fit."""
+class FittedRows:
+    """Rows for `TableCommitter.add`, their offsets, and the records that do not fit."""
 
     rows: pa.Table
     offsets: Positions
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[RowRefusal, ...] = ()
 
 
 class RowFitter:
     """Makes rows of one table. One thread."""
 
-    def __init__(self, writer: TableWriter, settings: TableSinkSettings, keyed: KeyedRows | None) -> None:
+    def __init__(self, writer: TableCommitter, settings: TableSinkSettings, keyed: KeyedRows | None) -> None:
         """Take the writer of a table, and its rows by key for upserts."""
         self._writer, self._settings, self._keyed = writer, settings, keyed
         self._table = settings.of(writer.store.name)
         self._known: tuple[pa.Schema, pa.Schema] | None = None  # records of this schema need no change of that table
 
-    def fit(self, changes: Changes) -> TableRows:
+    def fit(self, changes: Changes) -> FittedRows:
         """Return the rows of changes, after the table was made or evolved where that is allowed.
 
         Raises ExternalError for a table that is missing, RetriableError if the catalog cannot be reached, and DataError
@@ -63,7 +63,7 @@ class RowFitter:
         assert schema is not None
         if unsafe is not None:
             error = DataError(f"field {unsafe.path}: {unsafe.reason}")
-            return TableRows(rows.slice(0, 0), offsets[:0], tuple(Refusal(at, error) for at in offsets.tolist()))
+            return FittedRows(rows.slice(0, 0), offsets[:0], tuple(RowRefusal(at, error) for at in offsets.tolist()))
         deletes = pc.equal(ops, DELETE).combine_chunks()  # a delete has only its key
         fitted = fit(rows, schema, case_sensitive=self._settings.case_sensitive, may_lack=deletes)
         found = fitted.table
@@ -71,14 +71,15 @@ class RowFitter:
             optional = [pa.field(OP, pa.string()), *(field.with_nullable(True) for field in schema)]
             found = pa.Table.from_arrays([ops.take(fitted.kept), *found.columns], schema=pa.schema(optional))
         refused = tuple(
-            Refusal(int(offsets[unfit.row]), DataError(f"field {unfit.path}: {unfit.reason}")) for unfit in fitted.unfit
+            RowRefusal(int(offsets[unfit.row]), DataError(f"field {unfit.path}: {unfit.reason}"))
+            for unfit in fitted.unfit
         )
-        return TableRows(found, offsets[fitted.kept.to_numpy()], refused)
+        return FittedRows(found, offsets[fitted.kept.to_numpy()], refused)
 
-    def _without_truncates(self, changes: Changes) -> TableRows:
+    def _without_truncates(self, changes: Changes) -> FittedRows:
         truncates = pc.equal(changes.table[OP], TRUNCATE)
         refused = tuple(
-            Refusal(offset, DataError("the source table was truncated, and a truncate is not applied to the table"))
+            RowRefusal(offset, DataError("the source table was truncated, and a truncate is not applied to the table"))
             for offset in pc.filter(changes.offsets, truncates.combine_chunks()).to_pylist()
         )
         rest = pc.invert(truncates)
@@ -86,7 +87,7 @@ class RowFitter:
             changes.table.filter(rest), pc.filter(changes.offsets, rest.combine_chunks()), changes.key_columns
         )
         found = self.fit(kept)
-        return TableRows(found.rows, found.offsets, (*refused, *found.refused))
+        return FittedRows(found.rows, found.offsets, (*refused, *found.refused))
 
     def _settle_keys(self, key_columns: Sequence[str]) -> None:
         if self._keyed is not None:

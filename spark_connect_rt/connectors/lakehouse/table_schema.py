@@ -18,7 +18,7 @@ from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.connectors.lakehouse.connect_columns import (
     ICEBERG_TYPES,
     MOST_DIGITS,
-    TypeRules,
+    ArrowTypeRules,
     by_halves,
     is_list,
     list_of,
@@ -33,7 +33,7 @@ _WIDEST = 76  # digits of decimals in Arrow
 _UNFIT = (pa.ArrowException, ValueError, OverflowError)
 
 
-def table_schema(schema: Schema, rules: TypeRules = ICEBERG_TYPES) -> pa.Schema:
+def table_schema(schema: Schema, rules: ArrowTypeRules = ICEBERG_TYPES) -> pa.Schema:
     """Return the columns of a table for rows of a STRUCT schema, nullability included.
 
     Raises DataError: the schema is not a STRUCT, or has no field with a column.

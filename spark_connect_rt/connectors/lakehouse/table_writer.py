@@ -22,9 +22,9 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.guard import (
     GROUP_LAG_MS,
-    Resume,
+    CommitVerdict,
+    ResumePoint,
     ResumeReason,
-    Verdict,
     check,
     race_wait_ms,
     resume,
@@ -36,11 +36,11 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     LoadedTable,
     LostRace,
     NewFile,
-    OffsetRange,
     Positions,
     StoredOffset,
     TableCommit,
     TableStore,
+    WrittenRange,
 )
 from spark_connect_rt.connectors.lakehouse.table_schema import fit
 from spark_connect_rt.errors import ExternalError, FencedError, RetriableError
@@ -126,8 +126,8 @@ class _Gathered:
     first_rows: list[int] = field(default_factory=list)  # the offset of the first row of each table
 
     @property
-    def range(self) -> OffsetRange:
-        return OffsetRange(self.expected, self.start, self.end, self.topic_id, self.first_rows[0])
+    def range(self) -> WrittenRange:
+        return WrittenRange(self.expected, self.start, self.end, self.topic_id, self.first_rows[0])
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class _Attempt:
 
     commit_id: str
     gathered: Mapping[TopicPartition, _Gathered]
-    ranges: Mapping[TopicPartition, OffsetRange]
+    ranges: Mapping[TopicPartition, WrittenRange]
     after: Mapping[TopicPartition, StoredOffset]
     chunks: Mapping[TopicPartition, int]
     changes: pa.Table
@@ -155,7 +155,7 @@ class _Attempt:
     doubtful_on: tuple[str, str | None] | None = None
 
 
-class TableWriter:
+class TableCommitter:
     """Writes the partitions of one task to one table. One thread."""
 
     def __init__(
@@ -200,7 +200,7 @@ class TableWriter:
 
     def resume(
         self, positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]
-    ) -> dict[TopicPartition, Resume]:
+    ) -> dict[TopicPartition, ResumePoint]:
         """Return where to read partitions that are newly assigned, and start to write them.
 
         Args:
@@ -347,12 +347,12 @@ class TableWriter:
         if loaded is None:
             raise ExternalError(f"table {self.store.name} does not exist any more. Create it, then restart the task.")
         found = check(loaded.offsets, attempt.ranges, attempt.commit_id)
-        if found.verdict is Verdict.LANDED:
+        if found.verdict is CommitVerdict.LANDED:
             self._landed(attempt, None if attempt.answer_lost else loaded.snapshot)
             return frozenset(), True
         if attempt.answer_lost:  # not visible so far: if it arrives later, the index sees it as another writer's
             self._undo(attempt)
-        if found.verdict is Verdict.FENCED:
+        if found.verdict is CommitVerdict.FENCED:
             self._give_up(attempt, loaded)
             return self._fenced(found.fenced, loaded), False
         if any(
@@ -487,7 +487,7 @@ def _state_of(loaded: LoadedTable) -> tuple[str, str | None]:
     return loaded.table_id, loaded.snapshot
 
 
-def _log_resume(table: str, place: TopicPartition, position: int, decision: Resume) -> None:
+def _log_resume(table: str, place: TopicPartition, position: int, decision: ResumePoint) -> None:
     quiet = decision.reason in (ResumeReason.FIRST, ResumeReason.IN_STEP, ResumeReason.TABLE_AHEAD)
     log.log(
         logging.INFO if quiet else logging.WARNING,

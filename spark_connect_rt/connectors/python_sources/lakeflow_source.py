@@ -169,7 +169,7 @@ class LakeflowSourceTask(SourceTask):
         from spark_connect_rt.connectors.python_sources import lakeflow_table as parts
 
         values, found = CONFIG.parse(config), lakeflow_class(config[CLASS])
-        settings = parts.TableSettings(found.__name__, values["topic.prefix"], values["batch.max.rows"])
+        settings = parts.LakeflowTableSettings(found.__name__, values["topic.prefix"], values["batch.max.rows"])
         self._tables = []
         for table in json.loads(config[TASK_TABLES]):
             flows = (parts.ROWS, parts.DELETES)

@@ -189,7 +189,7 @@ def partition_of(name: str, table: str, flow: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSettings:
+class LakeflowTableSettings:
     """The settings that the tables of one task share."""
 
     name: str
@@ -206,7 +206,7 @@ class LakeflowTable:
         options: Mapping[str, str],
         stored: Mapping[str, Mapping[str, Any] | None],
         make: Callable[[], Any],
-        settings: TableSettings,
+        settings: LakeflowTableSettings,
         give_up: GiveUp,
         times: PassTimes,
     ) -> None:

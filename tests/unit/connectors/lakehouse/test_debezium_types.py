@@ -15,7 +15,7 @@ import pytest
 
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.connectors.lakehouse.changes import OP, ChangeForm, ChangeRules, changes_of_records
-from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES, ICEBERG_TYPES, TypeRules
+from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES, ICEBERG_TYPES, ArrowTypeRules
 from spark_connect_rt.connectors.lakehouse.table_schema import table_schema
 from spark_connect_rt.records.converters.json import JsonConverter
 
@@ -223,7 +223,7 @@ def test_value_outside_of_its_type_is_refused_alone(name: str, value: Any, reaso
 
 
 def test_decimals_of_any_scale_fit_a_decimal_column_of_the_users_choice() -> None:
-    rules = ChangeRules(ChangeForm.DEBEZIUM, types=TypeRules(variable_decimal=(20, 4)))
+    rules = ChangeRules(ChangeForm.DEBEZIUM, types=ArrowTypeRules(variable_decimal=(20, 4)))
     values = [
         {"scale": 3, "value": unscaled(-1_500)},
         {"scale": 6, "value": unscaled(1)},

@@ -11,8 +11,8 @@ from spark_connect_rt.connectors.lakehouse.guard import (
     KEPT_INTERVALS,
     LONGEST_WAIT_MS,
     Check,
+    CommitVerdict,
     ResumeReason,
-    Verdict,
     check,
     offset_text,
     offsets_of_properties,
@@ -23,7 +23,7 @@ from spark_connect_rt.connectors.lakehouse.guard import (
     resume,
     stored_after,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import OffsetRange, StoredOffset
+from spark_connect_rt.connectors.lakehouse.table_port import StoredOffset, WrittenRange
 from spark_connect_rt.errors import ExternalError
 
 NOW = 5
@@ -62,10 +62,10 @@ def test_rolled_back_table_is_refilled_only_on_request() -> None:
 
 
 def test_commit_is_written_where_the_stored_offset_is_the_expected_one() -> None:
-    assert check({PLACE: STORED}, {PLACE: OffsetRange(STORED, 30, 40)}, "c3") == Check(Verdict.WRITE)
-    assert check({}, {PLACE: OffsetRange(None, 0, 40)}, "c3") == Check(Verdict.WRITE)
-    rewound = OffsetRange(STORED, 7, 9)
-    assert check({PLACE: STORED}, {PLACE: rewound}, "c3") == Check(Verdict.WRITE)
+    assert check({PLACE: STORED}, {PLACE: WrittenRange(STORED, 30, 40)}, "c3") == Check(CommitVerdict.WRITE)
+    assert check({}, {PLACE: WrittenRange(None, 0, 40)}, "c3") == Check(CommitVerdict.WRITE)
+    rewound = WrittenRange(STORED, 7, 9)
+    assert check({PLACE: STORED}, {PLACE: rewound}, "c3") == Check(CommitVerdict.WRITE)
 
 
 @pytest.mark.parametrize(
@@ -80,29 +80,29 @@ def test_commit_is_written_where_the_stored_offset_is_the_expected_one() -> None
 def test_commit_is_fenced_by_any_other_stored_offset(now: StoredOffset | None) -> None:
     other = TopicPartition("orders", 4)
     stored = {} if now is None else {PLACE: now}
-    ranges = {PLACE: OffsetRange(STORED, 30, 40, "T1"), other: OffsetRange(None, 0, 1)}
-    assert check(stored, ranges, "c9") == Check(Verdict.FENCED, frozenset({PLACE}))
+    ranges = {PLACE: WrittenRange(STORED, 30, 40, "T1"), other: WrittenRange(None, 0, 1)}
+    assert check(stored, ranges, "c9") == Check(CommitVerdict.FENCED, frozenset({PLACE}))
 
 
 def test_commit_with_a_lost_answer_is_found_behind_later_commits() -> None:
-    part = OffsetRange(STORED, 30, 40, "T1")
+    part = WrittenRange(STORED, 30, 40, "T1")
     landed = stored_after(part, "mine", NOW)
-    later = stored_after(OffsetRange(landed, 40, 50, "T1"), "next", NOW)
+    later = stored_after(WrittenRange(landed, 40, 50, "T1"), "next", NOW)
     for stored in (landed, later):
-        assert check({PLACE: stored}, {PLACE: part}, "mine") == Check(Verdict.LANDED)
+        assert check({PLACE: stored}, {PLACE: part}, "mine") == Check(CommitVerdict.LANDED)
 
 
 def test_stored_offset_grows_by_the_range() -> None:
-    after = stored_after(OffsetRange(STORED, 30, 45, "T1", 33), "c3", NOW)
+    after = stored_after(WrittenRange(STORED, 30, 45, "T1", 33), "c3", NOW)
     assert after == StoredOffset(45, "T1", ("c1", "c2", "c3"), ((0, 0, 1), (10, 13, 2), (30, 33, NOW), (45, 45, NOW)))
-    assert stored_after(OffsetRange(None, -1, 9, None, 4), "c0", NOW) == StoredOffset(
+    assert stored_after(WrittenRange(None, -1, 9, None, 4), "c0", NOW) == StoredOffset(
         9, None, ("c0",), ((-1, 4, NOW), (9, 9, NOW))
     )
 
 
 def test_group_may_stand_anywhere_before_the_first_row_of_a_commit() -> None:
     # Between two commits the group follows records without rows, which the table is not informed of.
-    after = stored_after(OffsetRange(STORED, 30, 520, "T1", 510), "c3", NOW)
+    after = stored_after(WrittenRange(STORED, 30, 520, "T1", 510), "c3", NOW)
     for position in (30, 450, 510):
         assert resume(after, position, "T1").reason is ResumeReason.TABLE_AHEAD
     for position in (29, 511, 519):
@@ -110,31 +110,31 @@ def test_group_may_stand_anywhere_before_the_first_row_of_a_commit() -> None:
 
 
 def test_offsets_of_the_group_are_forgotten_once_it_must_have_moved_on() -> None:
-    after = stored_after(OffsetRange(STORED, 30, 45, "T1"), "c3", GROUP_LAG_MS + 2)
+    after = stored_after(WrittenRange(STORED, 30, 45, "T1"), "c3", GROUP_LAG_MS + 2)
     assert resume(after, 0, "T1").reason is ResumeReason.GROUP_REWOUND
     assert resume(after, 13, "T1").reason is ResumeReason.TABLE_AHEAD
-    much_later = stored_after(OffsetRange(after, 45, 50, "T1"), "c4", 10 * GROUP_LAG_MS)
+    much_later = stored_after(WrittenRange(after, 45, 50, "T1"), "c4", 10 * GROUP_LAG_MS)
     assert [interval[:2] for interval in much_later.group_at] == [(45, 45), (50, 50)]
 
 
 def test_gap_keeps_where_the_group_was_and_a_reset_forgets_it() -> None:
-    gap = stored_after(OffsetRange(STORED, 40, 45, "T1"), "c3", NOW)
+    gap = stored_after(WrittenRange(STORED, 40, 45, "T1"), "c3", NOW)
     assert gap.group_at == (*STORED.group_at, (40, 40, NOW), (45, 45, NOW))
-    rewound = stored_after(OffsetRange(STORED, 7, 9, "T1"), "c3", NOW)
+    rewound = stored_after(WrittenRange(STORED, 7, 9, "T1"), "c3", NOW)
     assert rewound.group_at == ((7, 7, NOW), (9, 9, NOW))
-    other = stored_after(OffsetRange(STORED, 30, 31, "T2"), "c3", NOW)
+    other = stored_after(WrittenRange(STORED, 30, 31, "T2"), "c3", NOW)
     assert (other.group_at, other.topic_id) == (((30, 30, NOW), (31, 31, NOW)), "T2")
 
 
 def test_unknown_topic_id_does_not_erase_a_known_one() -> None:
-    after = stored_after(OffsetRange(STORED, 30, 45, None), "c3", NOW)
+    after = stored_after(WrittenRange(STORED, 30, 45, None), "c3", NOW)
     assert (after.topic_id, after.group_at[-2:]) == ("T1", ((30, 30, NOW), (45, 45, NOW)))
 
 
 def test_stored_offset_stays_small() -> None:
     stored = None
     for number in range(100):
-        stored = stored_after(OffsetRange(stored, number, number + 1), f"commit{number}", NOW)
+        stored = stored_after(WrittenRange(stored, number, number + 1), f"commit{number}", NOW)
     assert stored is not None
     assert (len(stored.commits), len(stored.group_at)) == (KEPT_COMMITS, KEPT_INTERVALS)
     assert stored.group_at[-1] == (100, 100, NOW)

@@ -20,7 +20,7 @@ from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact, expire_snapshots
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
-from spark_connect_rt.connectors.lakehouse.table_writer import TableWriter, WriterParts
+from spark_connect_rt.connectors.lakehouse.table_writer import TableCommitter, WriterParts
 from tests.support.lakehouse_readers import duckdb_rows
 
 NAME, PLACE = "shop.orders", TopicPartition("orders", 0)
@@ -51,7 +51,7 @@ class History:
         parts = WriterParts(
             lambda: 0, lambda: 0, lambda wait_ms: None, lambda: 0.0, lambda: f"{self.random.getrandbits(64):x}"
         )
-        self.writer = TableWriter(self.store, parts, self.index)
+        self.writer = TableCommitter(self.store, parts, self.index)
         decision = self.writer.resume({PLACE: 0}, {})[PLACE]
         assert decision.start == self.offset
 
