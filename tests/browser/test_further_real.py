@@ -32,7 +32,7 @@ def test_a_connector_is_made_from_its_plugin_to_its_first_event(tab: Tab, group:
     page.get_by_role("searchbox").press_sequentially("filestreamsource")
     page.get_by_role("link", name="FileStreamSourceConnector").click()
     status = page.locator("[data-config-status]")
-    expect(status).to_have_text("Still required: name, topic.")
+    expect(status).to_have_text("Still required: name, file, topic.")
     page.locator('[data-setting="name"] [data-input]').fill("fresh")
     page.locator('[data-setting="topic"] [data-input]').fill("fresh")
     page.locator('[data-setting="file"] [data-input]').fill(str(file))
