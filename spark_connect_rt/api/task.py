@@ -177,6 +177,12 @@ class SinkTaskContext(Protocol):
         Asks a broker with each call. Topics whose ids are not known are left out. Raises ConnectError.
         """
 
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return how many partitions topics have now. A topic that does not exist is left out.
+
+        Asks a broker with each call. Raises ConnectError.
+        """
+
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, once the present call has returned; others are passed over."""
 

@@ -154,6 +154,9 @@ class BatchConsumer(Protocol):
         A topic that does not exist, or whose id this consumer cannot learn, has none. Raises ConnectError.
         """
 
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return how many partitions topics have. One that does not exist is left out. Raises ConnectError."""
+
     def close(self) -> None:
         """Close the consumer and its connections."""
 

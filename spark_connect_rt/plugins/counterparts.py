@@ -62,7 +62,9 @@ _HTTP = {
     "max.retries": "http.retries.max",
     "retry.backoff.ms": "http.retry.backoff.ms",
 }
+OFFICIAL_ICEBERG_SINK = "org.apache.iceberg.connect.IcebergSinkConnector"
 _COUNTERPARTS = (
+    (rf"^{re.escape(OFFICIAL_ICEBERG_SINK)}$", Counterpart("IcebergSink", {}, "docs/howto/iceberg.md")),
     (r"\.spooldir\.SpoolDir\w+SourceConnector$", Counterpart("DirectorySource", _SPOOLED, _FILES)),
     (
         r"\.(s3|gcs|azblob|hdfs|hdfs3)\.\w*SinkConnector$|\.connect\.s3\.S3SinkConnector$|AivenKafkaConnectS3Sink\w*$",

@@ -169,6 +169,9 @@ class _FileConsumer:
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         return {}
 
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        return {}
+
     def close(self) -> None:
         self._positions = {}
 

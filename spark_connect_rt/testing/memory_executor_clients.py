@@ -243,6 +243,13 @@ class _MemoryConsumer:
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         return {topic: known for topic, known in self._topics.topic_ids.items() if topic in topics}
 
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        numbers: dict[str, int] = {}
+        for place in self._topics.partitions:
+            if place.topic in topics:
+                numbers[place.topic] = max(numbers.get(place.topic, 0), place.partition + 1)
+        return numbers
+
     def close(self) -> None:
         self._positions = {}
 

@@ -200,13 +200,14 @@ class LoadedMemoryTable:
     def _apply(self, head: MemoryState, commit: TableCommit) -> None:
         if missing := commit.dead_rows.keys() - head.files.keys():
             raise AssertionError(f"rows of files that are not live are deleted: {sorted(missing)}")
-        dead = dict(head.dead)
+        dead = {} if commit.truncates else dict(head.dead)
+        live = {} if commit.truncates else head.files
         for path, positions in commit.dead_rows.items():
             dead[path] = dead.get(path, frozenset()) | frozenset(positions.tolist())
         offsets = {**head.offsets, **{(self._connector, place): at for place, at in commit.offsets.items()}}
         for place in commit.forgotten:
             offsets.pop((self._connector, place), None)
-        files = {**head.files, **{new.path: new.rows for new in commit.files}}
+        files = {**live, **{new.path: new.rows for new in commit.files}}
         self._table.states.append(
             replace(head, snapshot=self._table.number() + 1, files=files, dead=dead, offsets=offsets)
         )

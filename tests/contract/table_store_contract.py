@@ -166,6 +166,29 @@ class TableStoreContract:
         assert self.loaded(store).dead_rows([first])[first].tolist() == [0, 1, 3]
         assert [row["id"] for row in self.read_rows()] == [2, 3, 6]
 
+    def test_truncate_removes_all_rows_in_the_commit_of_the_new_ones(self, store: TableStore) -> None:
+        self.append(store, rows_of(1, 2), {PLACE: StoredOffset(2), OTHER: StoredOffset(9)})
+        self.append_foreign(rows_of(50))
+        loaded = self.loaded(store)
+        commit = new_commit(files=loaded.write(rows_of(2, 3)), truncates=True, offsets={PLACE: StoredOffset(5)})
+        assert [row["id"] for row in self.read_rows()] == [1, 2, 50]
+        assert isinstance(loaded.commit(commit), Committed)
+        assert self.read_rows() == rows_of(2, 3).to_pylist()
+        after = self.loaded(store)
+        assert after.offsets == {PLACE: StoredOffset(5), OTHER: StoredOffset(9)}
+        assert set(after.live_files()) == {new.path for new in commit.files}
+        assert isinstance(after.commit(new_commit(truncates=True)), Committed)
+        assert self.read_rows() == []
+        assert isinstance(self.loaded(store).commit(new_commit(truncates=True)), Committed)  # of an empty table
+        assert self.read_rows() == []
+
+    def test_truncate_on_an_older_state_changes_nothing(self, store: TableStore) -> None:
+        self.append(store, rows_of(1))
+        loaded = self.loaded(store)
+        self.append_foreign(rows_of(50))
+        assert isinstance(loaded.commit(new_commit(truncates=True)), LostRace)
+        assert [row["id"] for row in self.read_rows()] == [1, 50]
+
     def test_columns_are_read_in_the_order_of_the_rows(self, store: TableStore) -> None:
         paths = self.append(store, rows_of(3, 1, 2))
         loaded = self.loaded(store)

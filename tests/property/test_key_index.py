@@ -254,6 +254,13 @@ def test_single_whole_numbers_are_their_own_keys() -> None:
     assert encode_keys([pa.array(["a", "b", "a"]).dictionary_encode()]).to_pylist() == [b"a", b"b", b"a"]
 
 
+def test_index_of_files_without_rows_is_empty(tmp_path: Path) -> None:
+    index = KeyIndex(tmp_path, integers=True)
+    assert index.build([]) == 0
+    assert len(index) == 0
+    index.close()
+
+
 def test_null_and_fractional_keys_are_refused() -> None:
     with pytest.raises(DataError, match="a key is null"):
         encode_keys([pa.array([1]), pa.array(["a", None])[:1], pa.array([None], pa.int64())])

@@ -21,6 +21,7 @@ from spark_connect_rt.connectors.lakehouse.changes import (
     ChangeForm,
     ChangeRules,
     Changes,
+    after_truncate,
     changes_of_batch,
     changes_of_records,
 )
@@ -208,6 +209,21 @@ def in_table(rows: Rows, typed: bool) -> Rows:
         key: row | {"at": None if row["at"] is None else epoch + dt.timedelta(microseconds=row["at"])}
         for key, row in rows.items()
     }
+
+
+@given(source=sources(), cut=st.integers(0, 30))
+@EXAMPLES
+def test_changes_behind_the_last_truncate_lead_to_the_same_rows(source: Source, cut: int) -> None:
+    earlier: Rows = {(99, "z"): {"id": 99}}
+    rows = earlier
+    for events in (source.events[:cut], source.events[cut:]):
+        for changes in changes_of_records(records_of(events, source.form), ChangeRules(source.form)):
+            whole = list(applied(changes, rows).values())
+            left, truncates = after_truncate(changes.table)
+            offsets = changes.offsets.slice(changes.table.num_rows - left.num_rows)
+            of_left = list(applied(Changes(left, offsets, ()), {} if truncates else rows).values())
+            rows = whole[-1] if whole else rows
+            assert (of_left[-1] if of_left else {} if truncates else rows) == rows
 
 
 @given(source=sources(), cut=st.integers(0, 30), schemas=st.booleans())

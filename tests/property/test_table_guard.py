@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse import table_writer
-from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
+from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, TRUNCATE, UPSERT, after_truncate
 from spark_connect_rt.connectors.lakehouse.guard import Check, CommitVerdict, stored_after
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.table_port import TableCommit
@@ -43,6 +43,8 @@ class History:
 
     seed: int
     keyed: bool = False
+    truncates: bool = False
+    """Whether some records are truncates, which only a topic with a single partition can have."""
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -51,7 +53,8 @@ class History:
         self.now_ms = 0
         MemoryTableStore(self.table).create(SCHEMA, [])
         self.table.on_commit = self.on_commit
-        self.group = dict.fromkeys(range(PARTITIONS), 0)
+        self.partitions = 1 if self.truncates else PARTITIONS
+        self.group = dict.fromkeys(range(self.partitions), 0)
         self.owner: dict[int, int] = {}
         self.held: list[set[int]] = [set() for _ in range(TASKS)]
         self.busy: set[int] = set()
@@ -72,6 +75,7 @@ class History:
 
     def on_commit(self, commit: TableCommit) -> str | None:
         """Let a rival commit first, or lose the answer."""
+        self.counts["truncates"] += commit.truncates
         chance = self.random.random()
         rivals = [task for task in range(TASKS) if task not in self.busy]
         if chance < 0.3 and rivals:
@@ -104,7 +108,7 @@ class History:
 
     def move(self) -> None:
         """Assign a partition to a task; the old owner is often not informed."""
-        partition, task = self.random.randrange(PARTITIONS), self.random.randrange(TASKS)
+        partition, task = self.random.randrange(self.partitions), self.random.randrange(TASKS)
         old = self.owner.get(partition)
         if old is not None and self.random.random() < 0.5:
             self.commit(old)
@@ -128,7 +132,7 @@ class History:
         place, count = TopicPartition("t", partition), self.random.randint(1, 5)
         start = max(0, self.writers[task].next_offset(place) - self.random.choice([0, 0, 3]))  # some come again
         offsets = np.arange(start, start + count, dtype=np.int64)
-        changes = [change_of(partition, offset) for offset in offsets.tolist()]
+        changes = [self.change_of(partition, offset) for offset in offsets.tolist()]
         has_row = np.array([change is not None for change in changes])
         rows = pa.Table.from_pylist([change for change in changes if change is not None], schema=CHANGES)
         if not self.keyed:
@@ -171,11 +175,29 @@ class History:
         stored = {place.partition: at.end for (_, place), at in self.table.states[-1].offsets.items()}
         expected: Counter[tuple[int, int]] = Counter()
         for partition, end in stored.items():
-            changes = [change for offset in range(end) if (change := change_of(partition, offset)) is not None]
+            changes = [change for offset in range(end) if (change := self.change_of(partition, offset)) is not None]
             if self.keyed:
-                changes = [change for change in {row["key"]: row for row in changes}.values() if change[OP] == UPSERT]
+                changes = _rows_of(changes)
             expected.update((partition, change["offset"]) for change in changes)
         assert found == expected, f"seed {self.seed}"
+
+    def change_of(self, partition: int, offset: int) -> dict[str, Any] | None:
+        if self.truncates and random.Random(-offset - 1).random() < 0.08:
+            return {OP: TRUNCATE}
+        return change_of(partition, offset)
+
+
+def _rows_of(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows that changes by key lead to."""
+    rows: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        if change[OP] == TRUNCATE:
+            rows.clear()
+        elif change[OP] == DELETE:
+            rows.pop(change["key"], None)
+        else:
+            rows[change["key"]] = change
+    return list(rows.values())
 
 
 def change_of(partition: int, offset: int) -> dict[str, Any] | None:
@@ -209,10 +231,25 @@ def test_rows_by_key_are_the_last_changes_below_the_stored_offsets(first: int) -
         assert counts[kind] >= least, counts
 
 
-def _breaks(seeds: range, *, keyed: bool = False) -> bool:
+def test_truncates_remove_exactly_the_earlier_rows() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(60):
+        history = History(seed, keyed=True, truncates=True)
+        history.run()
+        counts += history.counts
+    for kind, least in {"commits": 250, "races": 80, "fenced": 20, "crashes": 80, "truncates": 60}.items():
+        assert counts[kind] >= least, counts
+
+
+def test_truncate_without_the_removal_of_earlier_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_writer, "after_truncate", lambda changes: (after_truncate(changes)[0], False))
+    assert _breaks(range(20), keyed=True, truncates=True)
+
+
+def _breaks(seeds: range, *, keyed: bool = False, truncates: bool = False) -> bool:
     for seed in seeds:
         try:
-            History(seed, keyed).run()
+            History(seed, keyed, truncates).run()
         except AssertionError:
             return True
     return False

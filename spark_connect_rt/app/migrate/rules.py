@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spark_connect_rt.config.config_def import Type, parse_value
-from spark_connect_rt.plugins.counterparts import counterpart_of
+from spark_connect_rt.plugins.counterparts import OFFICIAL_ICEBERG_SINK, counterpart_of
+
+if TYPE_CHECKING:
+    from spark_connect_rt.connectors.lakehouse.official_sink import TakenSetting
 
 # The words of a migration report: verdicts, lines, connectors.
 
@@ -138,6 +141,8 @@ def connector_verdict(
     elements = list(_elements(given, catalog, found.runtime if found else ""))
     lines = [*_class_lines(given, class_name, found), *_element_lines(elements)]
     lines += _setting_lines(given, catalog, found, client_problem)
+    if class_name.strip() == OFFICIAL_ICEBERG_SINK:
+        lines += _iceberg_lines(given, is_installed=found is not None and not found.problem)
     lines += [
         MigrationFinding(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would also fail here")
         for task in given.failed
@@ -236,6 +241,50 @@ def _setting_lines(
             yield MigrationFinding(
                 name, shown(name, config[name]), Fate.IGNORED, "the Python connector has no such setting"
             )
+
+
+def _iceberg_lines(given: Given, *, is_installed: bool) -> Iterator[MigrationFinding]:
+    """Yield what `IcebergSink` makes of a configuration of Apache Iceberg's sink.
+
+    With its jars on `plugin.path`, the connector runs unchanged in the Java host, so the lines only describe the
+    alternative. Without them, the lines are what the change to `IcebergSink` means.
+    """
+    # Imported when it is needed: it brings Arrow, which no other line of a report needs.
+    from spark_connect_rt.connectors.lakehouse.official_sink import SettingFate, differences, taken_settings
+
+    config = {"name": given.name, **given.config}
+    taken = taken_settings(config)
+    if is_installed:
+        yield MigrationFinding("IcebergSink", "", Fate.SAME, f"an alternative in Python: {_taken_summary(taken)}")
+        for subject, sentence in differences(config).items():
+            yield MigrationFinding(f"IcebergSink: {subject}", "", Fate.SAME, sentence)
+        return
+    fates = {
+        SettingFate.HONOURED: Fate.SAME,
+        SettingFate.DIFFERS: Fate.DIFFERS,
+        SettingFate.IGNORED: Fate.IGNORED,
+        SettingFate.REFUSED: Fate.CHANGE,
+    }
+    for setting in taken:
+        value = shown(setting.name, config.get(setting.name, ""))
+        yield MigrationFinding(setting.name, value, fates[setting.fate], setting.reason)
+    for subject, sentence in differences(config).items():
+        yield MigrationFinding(subject, "", Fate.DIFFERS, sentence)
+
+
+def _taken_summary(taken: Sequence[TakenSetting]) -> str:
+    """Return which settings an alternative honours, ignores and refuses, the last with reasons."""
+    by_fate: dict[str, list[TakenSetting]] = {}
+    for setting in taken:
+        by_fate.setdefault(setting.fate.value, []).append(setting)
+    parts = []
+    for fate, settings in by_fate.items():
+        if fate == "refused":
+            named = ", ".join(f"{setting.name} ({setting.reason})" for setting in settings)
+        else:
+            named = ", ".join(setting.name for setting in settings)
+        parts.append(f"{fate}: {named}")
+    return "; ".join(parts)
 
 
 def shown(name: str, value: str) -> str:

@@ -60,6 +60,12 @@ def catalog_of(config: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     return config.get("iceberg.catalog") or DEFAULT_NAME, properties
 
 
+def without_effect(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of Java catalogs that pyiceberg does not need, with the reason."""
+    reason = "it has no effect: pyiceberg does not need it"
+    return {name: reason for name in config if not _RENAMED.get(name.removeprefix(PREFIX), name)}
+
+
 def _kind_of(kind: str | None, java_class: str | None, problems: dict[str, list[str]]) -> str:
     if java_class is not None:
         if java_class not in _CLASSES:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.connectors.lakehouse.changes import ChangeForm
+from spark_connect_rt.connectors.lakehouse.routes import field_at
 
 _ENVELOPE = frozenset({"op", "before", "after"})
 _DELETED = "__deleted"
@@ -40,6 +41,14 @@ def form_of_batch(batch: SinkBatch, op_field: str | None) -> ChangeForm:
         return form_of_fields(_fields_of(batch.value_schema), batch.value_schema.name, op_field)
     kind = batch.values.type
     return form_of_fields([field.name for field in kind] if pa.types.is_struct(kind) else (), None, op_field)
+
+
+def is_truncate(record: SinkRecord, form: ChangeForm, op_field: str | None) -> bool:
+    """Return whether a record says that the source table was truncated."""
+    if form is ChangeForm.PLAIN or record.value is None:
+        return False
+    name = "op" if form is ChangeForm.DEBEZIUM else op_field or "__op"
+    return str(field_at(record.value, [name]) or "").lower().startswith("t")
 
 
 def _fields_of(schema: Schema) -> list[str]:

@@ -529,6 +529,21 @@ def _assembled(records: _Records, draft: _Draft, columns: _Columns, order: Numbe
     return Changes(pa.table(arrays, schema=pa.schema(fields)), offsets, columns.names, refused, ignored)
 
 
+def after_truncate(changes: pa.Table) -> tuple[pa.Table, bool]:
+    """Return the changes behind the last truncate, and whether there is a truncate.
+
+    With a truncate, every row that the table had before these changes is removed. Only for the changes of a single
+    topic partition in order, because a truncate has no order against other partitions.
+    """
+    places = np.flatnonzero(pc.equal(changes[OP], TRUNCATE).to_numpy())
+    return changes.slice(int(places[-1]) + 1) if len(places) else changes, bool(len(places))
+
+
+def upserts_of(changes: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows of upserts with the columns and types of a table."""
+    return changes.filter(pc.equal(changes[OP], UPSERT)).drop_columns([OP]).cast(schema)
+
+
 def _key_places(columns: _Columns, draft: _Draft, order: Numbers, upserts: Mask, is_former: Mask) -> pa.Array:
     """Return where the key of each change is, in the columns of the row, the record's key and the former row."""
     count = len(draft.upserts)

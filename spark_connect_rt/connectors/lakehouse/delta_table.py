@@ -34,7 +34,7 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
+from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT, upserts_of
 from spark_connect_rt.connectors.lakehouse.data_files import FileSettings, FileTarget, write_data_files
 from spark_connect_rt.connectors.lakehouse.guard import offset_text, parse_offset
 from spark_connect_rt.connectors.lakehouse.partitions import PartitionField, rows_by_partition
@@ -231,8 +231,9 @@ class LoadedDeltaTable:
 
         Of a table with keys nothing is written here: the merge of the commit writes its own files.
         """
-        if self._store.keys:
-            return []
+        return [] if self._store.keys else self._written(rows)
+
+    def _written(self, rows: pa.Table) -> Sequence[NewFile]:
         made: list[NewFile] = []
         partition_by = list(self.table.metadata().partition_columns)
         fields = [PartitionField(name, "identity", name) for name in partition_by]
@@ -281,11 +282,15 @@ class LoadedDeltaTable:
 
     def _commit(self, commit: TableCommit, properties: CommitProperties) -> None:
         changes = commit.changes if self._store.keys else None
-        if changes is None or not changes.num_rows:
-            actions = [new.detail for new in commit.files]
+        if commit.truncates or changes is None or not changes.num_rows:
+            files = commit.files
+            if changes is not None:  # nothing is left to merge with, so the upserts are simply the rows
+                files = self._written(upserts_of(changes, self.schema))
+            actions = [new.detail for new in files]
             partition_by = list(self.table.metadata().partition_columns)
+            mode = "overwrite" if commit.truncates else "append"
             self.table.create_write_transaction(
-                actions, "append", self.table.schema(), partition_by or None, commit_properties=properties
+                actions, mode, self.table.schema(), partition_by or None, commit_properties=properties
             )
             return
         columns = [_quoted(name) for name in changes.column_names if name != OP]

@@ -13,7 +13,7 @@ stored offsets than the ones it read for, and its commit is fenced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -154,6 +154,41 @@ def _bounded(intervals: list[tuple[int, int, int]]) -> tuple[tuple[int, int, int
         (first, _, _), (_, last, time_ms), *rest = intervals
         intervals = [(first, last, time_ms), *rest]
     return tuple(intervals)
+
+
+def truncate_refusal(
+    place: TopicPartition,
+    topics: Collection[str],
+    partitions: int | None,
+    stored: Collection[TopicPartition],
+    *,
+    is_routed: bool,
+) -> str | None:
+    """Return why a truncate of a topic partition cannot be applied to a table. None: it can.
+
+    A truncate removes all rows. It has no order against other partitions, so their rows may be older or newer.
+
+    Args:
+        topics: that the connector reads. Empty: any that match a pattern.
+        partitions: how many the topic has. None: unknown.
+        stored: the partitions of this connector whose rows the table has.
+        is_routed: whether a field of each record decides its table.
+    """
+    if is_routed:
+        return "iceberg.tables.route-field is set, and a truncate does not name the rows of one route"
+    if len(topics) != 1:
+        return "the connector reads several topics into the table. Give each topic its own table"
+    if partitions is None:
+        return f"the number of partitions of {place.topic} is not known"
+    if partitions != 1:
+        return (
+            f"{place.topic} has {partitions} partitions, and a truncate has no order against changes in the others. "
+            "Use a topic with one partition"
+        )
+    others = sorted(str(other) for other in stored if other != place)
+    if others:
+        return f"the table also has rows of {', '.join(others)}"
+    return None
 
 
 def race_wait_ms(losses: int, won_last: bool, chance: float) -> int:

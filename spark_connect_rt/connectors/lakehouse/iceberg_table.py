@@ -357,7 +357,8 @@ class LoadedIcebergTable:
         ends = {place: stored.end for place, stored in commit.offsets.items()}
         own = {OFFSETS_SUMMARY: _ends_text(store, ends)} if ends else {}
         summary = {**commit.summary, COMMIT_SUMMARY: commit.commit_id, **own}
-        change = SnapshotChange(added, (), named, [name for name in forgotten if name in have], summary)
+        removed = self._all_files() if commit.truncates else ()
+        change = SnapshotChange(added, removed, named, [name for name in forgotten if name in have], summary)
         return self.commit_change(change)
 
     def commit_change(self, change: SnapshotChange) -> CommitResult:
@@ -407,6 +408,10 @@ class LoadedIcebergTable:
             )
             for (spec_id, partition), rows in groups.items()
         ]
+
+    def _all_files(self) -> list[str]:
+        """Return the URIs of all live files, also of deletes that cannot be read here."""
+        return [file.file_path for content in ManifestContent for file in self._files(content)]
 
     def _files(self, content: ManifestContent) -> list[DataFile]:
         try:

@@ -388,6 +388,8 @@ class KeyIndex:
                 hashes.append(_hashes(packed) >> self._drop_bits)
                 starts.append(self._log.append(packed, np.arange(len(keys))))
             positions.append(places)
+        if not hashes:  # files without rows, as other writers may leave them
+            return 0
         return self._fill(hashes, positions, starts)
 
     def _fill(self, hashes: list[Hashes], positions: list[Positions], starts: list[npt.NDArray[np.uint32]]) -> int:

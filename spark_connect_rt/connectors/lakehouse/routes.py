@@ -21,7 +21,7 @@ def tables_of(records: Sequence[SinkRecord], settings: TableSinkSettings) -> Ite
     path = settings.route_field.split(".")
     by_table: dict[str, list[SinkRecord]] = {}
     for record in records:
-        value = _field(record.value, path)
+        value = field_at(record.value, path)
         if value is None:
             continue
         for table in _names(str(value), settings):
@@ -35,7 +35,8 @@ def _names(value: str, settings: TableSinkSettings) -> Sequence[str]:
     return [table for table in settings.tables if (route := settings.of(table).route) and route.fullmatch(value)]
 
 
-def _field(value: Any, path: Sequence[str]) -> Any:
+def field_at(value: Any, path: Sequence[str]) -> Any:
+    """Return the field of a value at a path. None if there is no such field."""
     for name in path:
         if isinstance(value, Struct):
             value = value.get(name) if name in [field.name for field in value.schema.fields or ()] else None

@@ -206,6 +206,10 @@ TABLE_SINK = ConfigDef(
 """The settings of every table sink. A format adds those of its catalog."""
 
 _TABLE_PREFIX = "iceberg.table."
+_CREATED_WITH, _WRITE_PROPS = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
+_CONTROL_CLIENTS = "iceberg.kafka."
+PREFIXES = (_TABLE_PREFIX, _CREATED_WITH, _WRITE_PROPS, _CONTROL_CLIENTS, "iceberg.catalog.", "iceberg.hadoop")
+"""The beginnings of settings that no table of declarations can list, because they contain names of users."""
 _PER_TABLE = ("id-columns", "partition-by", "commit-branch", "route-regex")
 _WRITE_PROPERTIES: Mapping[str, Callable[[str], tuple[str, Any]]] = {
     "write.target-file-size-bytes": lambda text: ("target_bytes", int(text)),
@@ -287,13 +291,18 @@ def read_settings(config: Mapping[str, str]) -> TableSinkSettings:
         values["connectrt.table.compact.files"],
         defaults,
         _per_table(config, defaults, problems),
-        prefixed(config, "iceberg.tables.auto-create-props."),
-        _file_settings(prefixed(config, "iceberg.tables.write-props."), problems),
+        prefixed(config, _CREATED_WITH),
+        _file_settings(prefixed(config, _WRITE_PROPS), problems),
     )
     _check_together(settings, problems)
     if problems:
         raise BadConfigError(problems)
     return settings
+
+
+def without_effect(config: Mapping[str, str]) -> dict[str, str]:
+    """Return settings for the Kafka clients of the official sink's control topic, with the reason."""
+    return {name: f"it has no effect: {_NO_CONTROL}" for name in config if name.startswith(_CONTROL_CLIENTS)}
 
 
 def _per_table(
@@ -335,7 +344,7 @@ def split_fields(text: str) -> tuple[str, ...]:
 def _file_settings(given: Mapping[str, str], problems: dict[str, list[str]]) -> FileSettings:
     fields: dict[str, Any] = {}
     for name, text in given.items():
-        full = f"iceberg.tables.write-props.{name}"
+        full = f"{_WRITE_PROPS}{name}"
         if name not in _WRITE_PROPERTIES:
             problems[full] = [f"is not supported. Supported are: {', '.join(_WRITE_PROPERTIES)}."]
             continue

@@ -20,7 +20,8 @@ import numpy as np
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.change_forms import form_of_batch, form_of_record
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.connectors.lakehouse.change_forms import form_of_batch, form_of_record, is_truncate
 from spark_connect_rt.connectors.lakehouse.changes import (
     ChangeForm,
     ChangeRules,
@@ -28,11 +29,12 @@ from spark_connect_rt.connectors.lakehouse.changes import (
     changes_of_records,
 )
 from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, ArrowTypeRules
+from spark_connect_rt.connectors.lakehouse.guard import truncate_refusal
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.routes import tables_of
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
-from spark_connect_rt.connectors.lakehouse.table_port import Positions, TableStore
-from spark_connect_rt.connectors.lakehouse.table_rows import FittedRows, RowFitter, RowRefusal
+from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, Positions, TableStore
+from spark_connect_rt.connectors.lakehouse.table_rows import TRUNCATE_REFUSED, FittedRows, RowFitter, RowRefusal
 from spark_connect_rt.connectors.lakehouse.table_writer import CommitReport, TableCommitter, WriterParts
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError, RetriableError
 
@@ -90,6 +92,7 @@ class TableSinkTask(SinkTask):
         """Take the settings. The catalog is reached when partitions are opened. Raises BadConfigError."""
         self.settings = self.read_settings(config)
         self.connector = config["name"]
+        self._topics = tuple(filter(None, parse_value(Type.LIST, config.get("topics") or "")))
         if not self.settings.dynamic:
             for name in self.settings.tables:
                 self._tables[name] = self._open_table(name)
@@ -236,7 +239,9 @@ class TableSinkTask(SinkTask):
         # behind a record that is neither.
         refused: dict[int, RowRefusal] = {}
         fitted: list[tuple[OpenTable, FittedRows, int]] = []
-        for name, routed in tables_of(fresh, self.settings):
+        if self.settings.upsert and self.settings.route_field is not None:
+            refused |= self._routed_truncates(place, fresh)
+        for name, routed in tables_of([record for record in fresh if record.offset not in refused], self.settings):
             table = self._table(name)
             for form, run in groupby(routed, key=self._form_of):
                 of_form = list(run)
@@ -244,13 +249,33 @@ class TableSinkTask(SinkTask):
                     bad = [RowRefusal(of_form[found.index].offset, found.error) for found in changes.refused]
                     refused |= {found.offset: found for found in bad}
                     if changes.table.num_rows:
-                        rows = table.fitter.fit(changes)
+                        rows = table.fitter.fit(changes, self._truncate_check(place))
                         refused |= {found.offset: found for found in rows.refused}
                         fitted.append((table, rows, int(changes.offsets[-1].as_py()) + 1))
         self._report(fresh, refused)
         for table, rows, end in fitted:
             table.writer.add(place, rows.rows, rows.offsets, end)
         self._advance(place, fresh[-1].offset + 1, (record.timestamp_ms for record in fresh))
+
+    def _routed_truncates(self, place: TopicPartition, records: Sequence[SinkRecord]) -> dict[int, RowRefusal]:
+        """Refuse truncates before records are routed, because most of them have no value in the route field."""
+        reason = truncate_refusal(place, self._topics, None, (), is_routed=True)
+        error = DataError(f"{TRUNCATE_REFUSED}: {reason}")
+        return {
+            record.offset: RowRefusal(record.offset, error)
+            for record in records
+            if is_truncate(record, self._form_of(record), self.settings.op_field)
+        }
+
+    def _truncate_check(self, place: TopicPartition) -> Callable[[LoadedTable], str | None]:
+        """Return the check of a truncate in a partition. It asks a broker, because a topic may get more partitions."""
+
+        def why_not(loaded: LoadedTable) -> str | None:
+            count = self.context.partition_counts([place.topic]).get(place.topic)
+            is_routed = self.settings.route_field is not None
+            return truncate_refusal(place, self._topics, count, loaded.offsets.keys(), is_routed=is_routed)
+
+        return why_not
 
     def _form_of(self, record: SinkRecord) -> ChangeForm:
         return self.settings.form or form_of_record(record, self.settings.op_field)
@@ -269,7 +294,7 @@ class TableSinkTask(SinkTask):
             changes = changes_of_batch(batch, self._rules(table, form))
             if changes is None or changes.refused:
                 return False
-            rows = table.fitter.fit(changes)
+            rows = table.fitter.fit(changes, self._truncate_check(place))
             if rows.refused:
                 return False
             end = int(offsets[-1]) + 1

@@ -105,6 +105,8 @@ class TableCommit:
         dead_rows: rows of live data files that are deleted: URI -> positions.
         changes: the same upserts and deletes as rows with a column `op`, for formats that merge by key. None: append.
         summary: text for the audit trail of the table.
+        truncates: whether every row of the loaded state is removed in this commit, before `files` and `changes` are
+            added. `dead_rows` is empty then.
     """
 
     commit_id: str
@@ -114,6 +116,7 @@ class TableCommit:
     dead_rows: Mapping[str, Positions] = field(default_factory=dict)
     changes: pa.Table | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
+    truncates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

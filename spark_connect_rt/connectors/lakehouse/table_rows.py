@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, TRUNCATE, Changes
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
-from spark_connect_rt.connectors.lakehouse.table_port import Positions
+from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, Positions
 from spark_connect_rt.connectors.lakehouse.table_schema import UnsafeChange, fit, plan_evolution
 from spark_connect_rt.connectors.lakehouse.table_writer import TableCommitter
 from spark_connect_rt.errors import DataError, ExternalError
 
 log = logging.getLogger(__name__)
+TRUNCATE_REFUSED = "the source table was truncated, and the truncate is not applied to the table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,12 @@ class RowFitter:
         self._table = settings.of(writer.store.name)
         self._known: tuple[pa.Schema, pa.Schema] | None = None  # records of this schema need no change of that table
 
-    def fit(self, changes: Changes) -> FittedRows:
+    def fit(self, changes: Changes, refuse_truncate: Callable[[LoadedTable], str | None]) -> FittedRows:
         """Return the rows of changes, after the table was made or evolved where that is allowed.
+
+        Args:
+            changes: of a single topic partition.
+            refuse_truncate: returns why a truncate of this partition cannot be applied to the table, None if it can.
 
         Raises ExternalError for a table that is missing, RetriableError if the catalog cannot be reached, and DataError
         for a schema that no row of can be written.
@@ -55,7 +61,7 @@ class RowFitter:
         offsets = changes.offsets.to_numpy()
         ops = changes.table[OP]
         if pc.any(pc.equal(ops, TRUNCATE)).as_py():
-            return self._without_truncates(changes)
+            return self._with_truncates(changes, refuse_truncate)
         self._settle_keys(changes.key_columns)
         rows = changes.table.drop_columns([OP])
         unsafe = self._settle_schema(rows.schema, changes.key_columns)
@@ -68,26 +74,38 @@ class RowFitter:
         fitted = fit(rows, schema, case_sensitive=self._settings.case_sensitive, may_lack=deletes)
         found = fitted.table
         if self._keyed is not None:
-            optional = [pa.field(OP, pa.string()), *(field.with_nullable(True) for field in schema)]
-            found = pa.Table.from_arrays([ops.take(fitted.kept), *found.columns], schema=pa.schema(optional))
+            found = pa.Table.from_arrays([ops.take(fitted.kept), *found.columns], schema=_with_op(schema))
         refused = tuple(
             RowRefusal(int(offsets[unfit.row]), DataError(f"field {unfit.path}: {unfit.reason}"))
             for unfit in fitted.unfit
         )
         return FittedRows(found, offsets[fitted.kept.to_numpy()], refused)
 
-    def _without_truncates(self, changes: Changes) -> FittedRows:
-        truncates = pc.equal(changes.table[OP], TRUNCATE)
-        refused = tuple(
-            RowRefusal(offset, DataError("the source table was truncated, and a truncate is not applied to the table"))
-            for offset in pc.filter(changes.offsets, truncates.combine_chunks()).to_pylist()
-        )
-        rest = pc.invert(truncates)
-        kept = Changes(
-            changes.table.filter(rest), pc.filter(changes.offsets, rest.combine_chunks()), changes.key_columns
-        )
-        found = self.fit(kept)
-        return FittedRows(found.rows, found.offsets, (*refused, *found.refused))
+    def _with_truncates(self, changes: Changes, refuse_truncate: Callable[[LoadedTable], str | None]) -> FittedRows:
+        """Fit the other changes, and put the truncates back between them, or refuse each truncate."""
+        is_truncate = pc.equal(changes.table[OP], TRUNCATE).combine_chunks()
+        places = pc.filter(changes.offsets, is_truncate).to_numpy()
+        rest = pc.invert(is_truncate)
+        kept = Changes(changes.table.filter(rest), pc.filter(changes.offsets, rest), changes.key_columns)
+        found = FittedRows(kept.table, places[:0])
+        if kept.table.num_rows:
+            found = self.fit(kept, refuse_truncate)
+        loaded = self._writer.load()
+        if loaded is None:  # no row was ever written, so a truncate removes none
+            return found
+        reason = refuse_truncate(loaded)
+        if reason is not None:
+            error = DataError(f"{TRUNCATE_REFUSED}: {reason}")
+            refused = (RowRefusal(place, error) for place in places.tolist())
+            return FittedRows(found.rows, found.offsets, (*found.refused, *refused))
+        schema = found.rows.schema if found.rows.num_rows else _with_op(loaded.schema)
+        texts = {OP: pa.repeat(TRUNCATE, len(places))}
+        columns = [texts.get(field.name, pa.nulls(len(places), field.type)) for field in schema]
+        truncates = pa.table(columns, schema=schema)
+        rows = pa.concat_tables([found.rows, truncates]) if found.rows.num_rows else truncates
+        offsets = np.concatenate([found.offsets, places])
+        order = np.argsort(offsets, kind="stable")
+        return FittedRows(rows.take(pa.array(order)), offsets[order], found.refused)
 
     def _settle_keys(self, key_columns: Sequence[str]) -> None:
         if self._keyed is not None:
@@ -123,6 +141,11 @@ class RowFitter:
         assert schema is not None
         self._known = want, schema
         return None
+
+
+def _with_op(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of changes of a table. Columns are optional, because a delete has only its key."""
+    return pa.schema([pa.field(OP, pa.string()), *(field.with_nullable(True) for field in schema)])
 
 
 def _created(want: pa.Schema, keys: Sequence[str], *, optional: bool) -> pa.Schema:

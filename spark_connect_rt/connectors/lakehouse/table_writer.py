@@ -16,10 +16,9 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
+from spark_connect_rt.connectors.lakehouse.changes import OP, after_truncate, upserts_of
 from spark_connect_rt.connectors.lakehouse.guard import (
     GROUP_LAG_MS,
     CommitVerdict,
@@ -70,7 +69,7 @@ class CommitReport:
 
     Attributes:
         rows: rows in the new data files.
-        dead_rows: rows of older files that were deleted.
+        dead_rows: rows of older files that were deleted. After a truncate, all rows of these files.
         size: bytes of the new data files.
         files: how many data files.
         lost_races: how often another writer was faster.
@@ -138,6 +137,7 @@ class _Attempt:
         gathered: the partitions in it, as they were when it was made. A partition that leaves and returns is another.
         after: what the table stores of them once the commit is visible.
         chunks: how many gathered tables of each partition are in it.
+        truncates: whether all rows that the table has are removed before the changes.
         answer_lost: whether the last try got no answer.
         doubtful_on: the state that a lost request was made on. While the table is in this state, the request may still
             arrive and succeed.
@@ -149,6 +149,7 @@ class _Attempt:
     after: Mapping[TopicPartition, StoredOffset]
     chunks: Mapping[TopicPartition, int]
     changes: pa.Table
+    truncates: bool = False
     files: Sequence[NewFile] = ()
     dead_rows: int = 0
     answer_lost: bool = False
@@ -327,8 +328,8 @@ class TableCommitter:
         if not waiting:
             return None
         newest = self._schema_of_changes(self.schema)
-        changes = pa.concat_tables([conform(rows, newest) for gathered in waiting.values() for rows in gathered.rows])
-        if self._index is not None:
+        changes, truncates = _changes_of([_conformed(gathered.rows, newest) for gathered in waiting.values()])
+        if self._index is not None and changes.num_rows:
             changes = self._index.latest(changes)
         commit_id, now_ms = self._parts.new_id(), self._parts.time_ms()
         ranges = {place: gathered.range for place, gathered in waiting.items()}
@@ -339,6 +340,7 @@ class TableCommitter:
             {place: stored_after(part, commit_id, now_ms, self._group_lag_ms) for place, part in ranges.items()},
             {place: len(gathered.rows) for place, gathered in waiting.items()},
             changes,
+            truncates,
         )
 
     def _try_once(self, attempt: _Attempt) -> tuple[frozenset[TopicPartition], bool]:
@@ -378,16 +380,23 @@ class TableCommitter:
         upserts = attempt.changes
         dead: Mapping[str, Positions] = {}
         if self._index is not None:
-            self._index.catch_up(loaded)
-            upserts = upserts.filter(pc.equal(upserts[OP], UPSERT)).drop_columns([OP]).cast(loaded.schema)
+            upserts = upserts_of(upserts, loaded.schema)
+            if not attempt.truncates:
+                self._index.catch_up(loaded)
         if not attempt.files and upserts.num_rows:
             attempt.files = loaded.write(upserts)
-        if self._index is not None:
+        if attempt.truncates:
+            # All earlier rows go, so none has to be found. The next catch_up sees files that went and files that came.
+            attempt.dead_rows = sum(file.rows for file in loaded.live_files().values())
+        elif self._index is not None:
             dead = self._index.replace(attempt.changes, attempt.files)
-        attempt.dead_rows = sum(len(positions) for positions in dead.values())
+            attempt.dead_rows = sum(len(positions) for positions in dead.values())
         changes = None if self._index is None else attempt.changes
+        commit = TableCommit(
+            attempt.commit_id, attempt.after, (), attempt.files, dead, changes, truncates=attempt.truncates
+        )
         try:
-            return loaded.commit(TableCommit(attempt.commit_id, attempt.after, (), attempt.files, dead, changes))
+            return loaded.commit(commit)
         except Exception:
             self._undo(attempt)  # surely not visible
             raise
@@ -464,6 +473,18 @@ class TableCommitter:
             if self._index is not None:
                 self._index.close()
             self.store.close()
+
+
+def _conformed(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([conform(rows, schema) for rows in tables])
+
+
+def _changes_of(partitions: Sequence[pa.Table]) -> tuple[pa.Table, bool]:
+    """Return the changes that are left of each partition after its truncates, and whether there was a truncate."""
+    if OP not in partitions[0].column_names:
+        return pa.concat_tables(partitions), False
+    left = [after_truncate(changes) for changes in partitions]
+    return pa.concat_tables([changes for changes, _ in left]), any(truncates for _, truncates in left)
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from spark_connect_rt.engine.executor.sink_context import WorkerSinkTaskContext
 from spark_connect_rt.engine.executor.task_meter import TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
-from spark_connect_rt.kafka.executor_clients import ExecutorClients
+from spark_connect_rt.kafka.executor_clients import BatchConsumer, ExecutorClients
 from spark_connect_rt.kafka.interfaces import GroupGeneration
 from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, RetryInterrupted, RetryWait, errant_put
@@ -45,6 +45,7 @@ from spark_connect_rt.records.pipeline.sink_pipeline import (
 )
 
 log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 
 
 class PutOutcome(Enum):
@@ -213,7 +214,8 @@ class PythonSink(HostedSink):
         self._task = task = self._task_class()
         config = self.parts.clients.resolve(launch.config, launch.worker_config)
         context.set_config(config)
-        context.ask_topic_ids = self._ask_topic_ids
+        context.ask_topic_ids = lambda topics: self._asked(lambda consumer: consumer.topic_ids(topics))
+        context.ask_partition_counts = lambda topics: self._asked(lambda consumer: consumer.partition_counts(topics))
         task.context = context
         max_rejections: int = OF_SINKS_ONLY.parse(self.parts.connector_config)[REFUSALS_MAX]
         self._delivery = PutDelivery(
@@ -221,12 +223,12 @@ class PythonSink(HostedSink):
         )
         task.start(config)
 
-    def _ask_topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Ask with a consumer that is made for this question, because few tasks ask, and only when they open."""
+    def _asked(self, ask: Callable[[BatchConsumer], Answer]) -> Answer:
+        """Ask with a consumer that is made for this question, because few tasks ask, and rarely."""
         launch, clients = self.parts.launch, self.parts.clients
         consumer = clients.consumer(clients.resolve(launch.client_config, launch.worker_config))
         try:
-            return consumer.topic_ids(topics)
+            return ask(consumer)
         finally:
             consumer.close()
 

@@ -32,6 +32,7 @@ class WorkerSinkTaskContext:
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.reporter: SinkErrantReporter | None = None
         self.ask_topic_ids: Callable[[Collection[str]], Mapping[str, str]] = lambda topics: {}
+        self.ask_partition_counts: Callable[[Collection[str]], Mapping[str, int]] = lambda topics: {}
         self._positions: dict[TopicPartition, int] = {}
         self._config: Mapping[str, str] = {}
         self._paused: dict[TopicPartition, int | None] = {}  # -> where to read on; None: where the reader is
@@ -63,6 +64,10 @@ class WorkerSinkTaskContext:
     def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
         """Return the ids of topics, as far as a broker knows them."""
         return self.ask_topic_ids(topics)
+
+    def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
+        """Return how many partitions topics have now."""
+        return self.ask_partition_counts(topics)
 
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Ask for these partitions to be read from these offsets."""

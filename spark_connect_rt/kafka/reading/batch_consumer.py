@@ -21,7 +21,7 @@ from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error, gone
 from spark_connect_rt.kafka.lost_brokers import CallWatch, warn_replaced
 from spark_connect_rt.kafka.reading.log_moves import LogMove, LogWatch
-from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets, partition_counts
 from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 
 LOOKUP_TIMEOUT_S = 30.0
@@ -124,6 +124,10 @@ class KafkaBatchConsumer:
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """See ``kafka.executor_clients.BatchConsumer.topic_ids``: librdkafka's consumer tells none."""
         return {}
+
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return how many partitions topics have now. Raises RetriableError if no broker answers."""
+        return partition_counts(self._consumer, topics, LOOKUP_TIMEOUT_S)
 
     def close(self) -> None:
         """See ``kafka.executor_clients.BatchConsumer.close``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -98,6 +98,10 @@ class BrokerLinks:
         """Return Kafka's error code of a partition that has no leader."""
         unknown = KafkaError.LEADER_NOT_AVAILABLE if partition in self._known else KafkaError.UNKNOWN_TOPIC_OR_PART
         return self._topic_errors.get(partition.topic, int(unknown))
+
+    def partition_counts(self) -> Counter[str]:
+        """Return how many partitions each topic had in its last answer, also without a leader."""
+        return Counter(partition.topic for partition in self._known)
 
     async def close(self) -> None:
         """Close every connection."""

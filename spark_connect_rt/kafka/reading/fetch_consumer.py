@@ -192,6 +192,10 @@ class FetchConsumer:
         """See ``kafka.executor_clients.BatchConsumer.topic_ids``."""
         return self._run(self._fetcher.ask_topic_ids(topics))
 
+    def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return how many partitions topics have now. Raises RetriableError if no broker answers."""
+        return self._run(self._fetcher.ask_partition_counts(topics))
+
     def close(self) -> None:
         """See ``kafka.executor_clients.BatchConsumer.close``."""
         if not self._loop.is_closed():

@@ -203,6 +203,12 @@ class Fetcher:
         await self._links.refresh(topics)
         return {topic: self._links.topic_ids[topic] for topic in topics if topic in self._links.topic_ids}
 
+    async def ask_partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """Return how many partitions topics have. Raises RetriableError: no broker answers; ConnectError."""
+        await self._links.refresh(topics)
+        counts = self._links.partition_counts()
+        return {topic: counts[topic] for topic in topics if topic in counts}
+
     async def close(self) -> None:
         """End what is under way."""
         tasks = self._tasks()

@@ -75,6 +75,19 @@ def renew_metadata(consumer: Any, topics: Iterable[str], timeout_s: float) -> No
             consumer.list_topics(topic, timeout=timeout_s)
 
 
+def partition_counts(consumer: Any, topics: Iterable[str], timeout_s: float) -> dict[str, int]:
+    """Return how many partitions topics have. One that does not exist is left out. Raises ConnectError."""
+    counts = {}
+    for topic in sorted(topics):
+        try:
+            found = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+        except KafkaException as error:
+            raise connect_error(error, f"counting the partitions of {topic}") from error
+        if found is not None and found.error is None:
+            counts[topic] = len(found.partitions)
+    return counts
+
+
 def _ask(consumer: Any, wanted: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
     asked = [_ClientPartition(partition.topic, partition.partition, what) for partition, what in wanted.items()]
     if not asked:

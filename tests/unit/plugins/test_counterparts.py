@@ -18,6 +18,7 @@ from spark_connect_rt.plugins.counterparts import _COUNTERPARTS, counterpart_of
         ("io.confluent.connect.http.HttpSinkConnector", "HttpSink"),
         ("io.aiven.kafka.connect.http.HttpSinkConnector", "HttpSink"),
         ("io.confluent.connect.http.HttpSourceConnector", "HttpSource"),
+        ("org.apache.iceberg.connect.IcebergSinkConnector", "IcebergSink"),
         ("com.example.OrdersConnector", None),
     ],
 )

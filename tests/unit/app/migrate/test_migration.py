@@ -154,3 +154,44 @@ def test_the_steps_name_file_group_and_wait_and_the_way_back_what_java_cannot_ru
     given = Given("h", {"connector.class": OURS}, "STARTED", 1, (), WORKER)
     back = steps_back(settings, [connector_verdict(given, FakeCatalog(), no_problem)])
     assert back[0].endswith(": h.")
+
+
+ICEBERG = {
+    "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+    "iceberg.tables": "shop.orders",
+    "iceberg.catalog.type": "rest",
+    "iceberg.catalog.uri": "http://catalog",
+    "iceberg.catalog.token": "secret-token",
+    "iceberg.control.topic": "control-lake",
+}
+
+
+def test_icebergs_own_sink_without_its_jars_is_compared_with_the_bundled_sink() -> None:
+    found = verdict({**ICEBERG, "iceberg.hadoop-conf-dir": "/etc/hadoop"})
+    lines = {line.name: line for line in found.lines}
+    assert found.runtime == ""
+    assert "the bundled IcebergSink does similar work" in lines["connector.class"].why
+    assert {name: line.fate for name, line in lines.items() if name.startswith("iceberg.")} == {
+        "iceberg.tables": Fate.SAME,
+        "iceberg.catalog.type": Fate.SAME,
+        "iceberg.catalog.uri": Fate.SAME,
+        "iceberg.catalog.token": Fate.SAME,
+        "iceberg.control.topic": Fate.IGNORED,
+        "iceberg.hadoop-conf-dir": Fate.CHANGE,
+    }
+    assert lines["iceberg.catalog.token"].value == "[hidden]"
+    assert "group connect-c," in lines["offsets"].why
+    assert "group connect-c-coord" in lines["offsets"].why
+
+
+def test_icebergs_own_sink_with_its_jars_stays_in_the_jvm_and_nothing_must_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = ICEBERG["connector.class"]
+    monkeypatch.setitem(FakeCatalog.JAVA, name, PlannedPlugin(name, "java", "1.12.0", "/plugins/iceberg"))
+    found = verdict({**ICEBERG, "iceberg.hadoop-conf-dir": "/etc/hadoop"})
+    assert found.runtime == "java"
+    assert {line.fate for line in found.lines} == {Fate.SAME}
+    alternative = next(line.why for line in found.lines if line.name == "IcebergSink")
+    assert "ignored: iceberg.control.topic" in alternative
+    assert "refused: iceberg.hadoop-conf-dir (IcebergSink refuses it: is not used" in alternative

@@ -94,6 +94,21 @@ def test_changes_by_key_are_merged(lake: Lake) -> None:
     assert [(row["id"], row["n"]) for row in lake.rows()] == [(0, 0), (1, 2), (3, 0), (9, 9)]
 
 
+def test_truncate_of_the_source_removes_the_earlier_rows(lake: Lake) -> None:
+    with lake.upserts() as sink:
+        for number in (1, 2):
+            sink.send(TOPIC, {"op": "c", "before": None, "after": {"id": number}}, key={"id": number})
+        settle(sink)
+        sink.send(TOPIC, {"op": "t", "before": None, "after": None})
+        sink.send(TOPIC, {"op": "c", "before": None, "after": {"id": 3}}, key={"id": 3})
+        settle(sink)
+        assert [row["id"] for row in lake.rows()] == [3]
+        sink.send(TOPIC, {"op": "t", "before": None, "after": None})
+        settle(sink)
+        assert sink.commit() == {PLACE: 5}
+    assert lake.rows() == []
+
+
 @pytest.mark.parametrize("upsert", ["true", "false"])
 def test_table_wins_over_a_group_that_lags(lake: Lake, upsert: str) -> None:
     with lake.sink(**{"iceberg.tables.upsert-mode-enabled": upsert}) as sink:

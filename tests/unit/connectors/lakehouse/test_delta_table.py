@@ -60,6 +60,15 @@ class TestDeltaTable(TableStoreContract):
         assert isinstance(loaded.commit(commit), LostRace)  # a zombie with the same version
         assert self.read_rows() == expected
 
+    def test_upserts_behind_a_truncate_are_all_rows(self, store: TableStore) -> None:
+        self.append(store, rows_of(1, 2, 3))
+        keyed = DeltaTableStore(self.path, "sink", keys=["id"])
+        changes = pa.table({OP: ["u", "d"], "id": pa.array([2, 7], pa.int64()), "name": ["new", None]})
+        commit = new_commit(changes=changes, truncates=True, offsets={PLACE: StoredOffset(6)})
+        assert isinstance(self.loaded(keyed).commit(commit), Committed)
+        assert self.read_rows() == [{"id": 2, "name": "new"}]
+        assert self.loaded(keyed).offsets == {PLACE: StoredOffset(6)}
+
     def test_merge_loses_against_an_append_of_other_rows(self, store: TableStore) -> None:
         self.append(store, rows_of(1))
         keyed = DeltaTableStore(self.path, "sink", keys=["id"])

@@ -22,6 +22,7 @@ from spark_connect_rt.connectors.lakehouse.guard import (
     race_wait_ms,
     resume,
     stored_after,
+    truncate_refusal,
 )
 from spark_connect_rt.connectors.lakehouse.table_port import StoredOffset, WrittenRange
 from spark_connect_rt.errors import ExternalError
@@ -140,6 +141,26 @@ def test_stored_offset_stays_small() -> None:
     assert stored.group_at[-1] == (100, 100, NOW)
     assert stored.group_at[0] == (0, 93, NOW)  # the oldest are one interval, so none of them is forgotten
     assert stored.commits[-1] == "commit99"
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions", "stored", "is_routed", "reason"),
+    [
+        (["t"], 1, [], False, None),
+        (["t"], 1, [TopicPartition("t", 0)], False, None),
+        (["t"], 2, [], False, "has 2 partitions"),
+        (["t"], None, [], False, "is not known"),
+        (["t", "u"], 1, [], False, "several topics"),
+        ([], 1, [], False, "several topics"),
+        (["t"], 1, [TopicPartition("t", 0), TopicPartition("old", 3)], False, "rows of old-3"),
+        (["t"], 1, [], True, "route-field"),
+    ],
+)
+def test_truncate_is_refused_where_it_has_no_order(
+    topics: list[str], partitions: int | None, stored: list[TopicPartition], is_routed: bool, reason: str | None
+) -> None:
+    found = truncate_refusal(TopicPartition("t", 0), topics, partitions, stored, is_routed=is_routed)
+    assert found is None if reason is None else reason in (found or "")
 
 
 def test_waits_grow_with_losses_up_to_a_limit() -> None:

@@ -16,7 +16,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
+from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, TRUNCATE, UPSERT
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact, expire_snapshots
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
@@ -43,7 +43,7 @@ class History:
         self.store.create(SCHEMA, ["id"])
         self.rows: dict[str, dict[str, Any]] = {}
         self.offset = 0
-        self.collisions = 0
+        self.truncates = 0
         self.start()
 
     def start(self) -> None:
@@ -59,7 +59,11 @@ class History:
         batch = []
         for _ in range(BATCH):
             key = f"k{self.random.randrange(KEYS)}"
-            if self.random.random() < 0.25:
+            if self.random.random() < 0.002:
+                batch.append({OP: TRUNCATE})
+                self.rows.clear()
+                self.truncates += 1
+            elif self.random.random() < 0.25:
                 batch.append({OP: DELETE, "id": key})
                 self.rows.pop(key, None)
             else:
@@ -110,6 +114,7 @@ def test_table_equals_a_dict_after_each_commit(tmp_path: Path, seed: int, partit
         kinds.add(kind := history.disturb())
         history.check(kind)
     assert len(kinds) >= 4, kinds
+    assert history.truncates >= 1
     stored = history.store.load()
     assert stored is not None
     assert stored.offsets[PLACE].end == COMMITS * BATCH

@@ -250,6 +250,65 @@ def test_envelopes_of_debezium_keep_the_current_rows(lake: Lake) -> None:
     assert lake.rows() == [{"id": 1, "name": "A"}]
 
 
+def envelope(op: str, number: int | None = None) -> dict[str, Any]:
+    row = None if number is None else {"id": number}
+    return {"op": op, "before": None, "after": row, "source": {"table": "orders"}}
+
+
+def test_truncate_of_the_source_removes_the_earlier_rows(lake: Lake) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        sink.send(TOPIC, envelope("t"))  # before there is a table
+        for number in (1, 2):
+            sink.send(TOPIC, envelope("c", number), key={"id": number})
+        settle(sink)
+        assert lake.ids() == [1, 2]
+        sink.send(TOPIC, envelope("c", 3), key={"id": 3})
+        sink.send(TOPIC, envelope("t"))
+        sink.send(TOPIC, envelope("c", 2), key={"id": 2})
+        settle(sink)
+        assert lake.ids() == [2]
+        sink.send(TOPIC, envelope("u", 2), key={"id": 2})
+        sink.send(TOPIC, envelope("c", 4), key={"id": 4})
+        settle(sink)
+        assert lake.ids() == [2, 4]
+        sink.restart()
+        sink.send(TOPIC, envelope("t"))
+        settle(sink)
+        assert sink.commit() == {PLACE: 9}
+        assert lake.catalog().load_table(NAME).scan().to_arrow().num_rows == 0
+        sink.send(TOPIC, envelope("c", 5), key={"id": 5})
+        settle(sink)
+    assert lake.ids() == [5]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "changed", "reason"),
+    [
+        (2, {}, "orders has 2 partitions"),
+        (1, {"topics": "orders,others"}, "several topics"),
+        (1, {"iceberg.tables.route-field": "after.kind", f"iceberg.table.{NAME}.route-regex": ".*"}, "route-field"),
+    ],
+)
+def test_truncate_without_an_order_is_refused_by_name(
+    lake: Lake, partitions: int, changed: dict[str, str], reason: str
+) -> None:
+    dead = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead",
+            "errors.deadletterqueue.context.headers.enable": "true"}  # fmt: skip
+    with lake.sink(lake.upserts(**dead, **changed)) as sink:
+        for number in range(partitions):
+            row = {"op": "c", "before": None, "after": {"id": number, "kind": "k"}}
+            sink.send(TOPIC, row, key={"id": number}, partition=number)
+        settle(sink)
+        sink.send(TOPIC, {"op": "t", "before": None, "after": None})
+        sink.send(TOPIC, {"op": "c", "before": None, "after": {"id": 9, "kind": "k"}}, key={"id": 9})
+        settle(sink)
+        (letter,) = sink.dead_letters()
+        message = next(header["value"] for header in letter["headers"] if header["key"].endswith("exception.message"))
+        assert "the truncate is not applied to the table" in message.decode()
+        assert reason in message.decode()
+    assert lake.ids() == [*range(partitions), 9]
+
+
 def test_columns_are_added_and_unsafe_changes_are_dead_letters(lake: Lake) -> None:
     config = lake.config(**{
         "errors.tolerance": "all",

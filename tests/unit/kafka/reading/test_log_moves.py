@@ -106,9 +106,11 @@ def test_a_reader_without_a_reset_policy_refuses_a_topic_that_was_created_again(
     consumer.close()
 
 
-def test_ids_are_those_of_topics_that_are_there(broker: FakeBroker) -> None:
+def test_ids_and_partition_counts_are_those_of_topics_that_are_there(broker: FakeBroker) -> None:
     consumer = consumer_of()
     assert consumer.topic_ids(["t"]) == {"t": "AQEBAQEBAQEBAQEBAQEBAQ"}
+    assert consumer.partition_counts(["t"]) == {"t": 1}
     broker.delete_topic()
     assert consumer.topic_ids(["t"]) == {}
+    assert consumer.partition_counts(["t"]) == {}
     consumer.close()
