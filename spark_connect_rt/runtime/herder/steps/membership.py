@@ -154,7 +154,7 @@ class Membership:
         try:
             assignment, received = self._decoded(event)
         except DataError as error:
-            # What is held goes on and is claimed again; Java's worker process ends by this.
+            # Held work continues and is claimed again; Java's worker process ends by this.
             state.assignment = replace(state.assignment, leader_id=event.leader_id) if state.assignment else None
             state.to_adopt = state.resolved = False
             state.claim_rules = ClaimRules()
@@ -247,7 +247,7 @@ class Membership:
         if now_ms < due_ms:
             return Verdict(f"will ask to rejoin, with what else changes in a moment: {why}", due_ms)
         if self._calls.busy and now_ms < due_ms + WRITE_PATIENCE_MS:
-            # What is read in the middle of a rebalance makes it worthless (I6): another one would follow.
+            # A read in the middle of a rebalance makes the rebalance worthless (I6): another one would follow.
             return Verdict(f"will ask to rejoin when a write has ended: {why}", due_ms + WRITE_PATIENCE_MS)
         self._pace.dealt(now_ms)
         return self.rejoin(why)
