@@ -42,7 +42,7 @@ class Declared:
     topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)  # whose offsets these are, where it is known
 
     def to_json(self) -> str:
-        """Return the manifest's text."""
+        """Return the text of the manifest, a JSON object."""
         rows = [
             [p.topic, p.partition, start, end, *([self.topic_ids[p]] if p in self.topic_ids else [])]
             for p, (start, end) in sorted(self.ranges.items())

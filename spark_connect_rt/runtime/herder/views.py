@@ -187,8 +187,7 @@ class ConnectorViews:
 
 
 def _draining(reported: Mapping[int, ConnectorStatus], configured: Container[int]) -> list[int]:
-    """Return tasks that are no longer configured and have not ended. Records that they read may not be committed yet.
-    """
+    """Return tasks that are no longer configured and have not ended. Their records may not be committed yet."""
     alive = (State.RUNNING, State.PAUSED)
     return sorted(number for number, status in reported.items() if number not in configured and status.state in alive)
 

@@ -62,8 +62,7 @@ class ConnectorMetrics:
             self._measured({key: self._totals[key]})
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
-        """Record values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` since the connector's start.
-        """
+        """Record values of ``<name>``: the last, ``-avg``, ``-min`` and ``-max`` since the connector's start."""
         if not values:
             return
         key, new = _now(group, name, tags), [float(value) for value in values]
