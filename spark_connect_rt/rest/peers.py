@@ -109,7 +109,7 @@ log = logging.getLogger(__name__)
 
 
 class HttpGroupReads:
-    """Implements rest.peers.GroupReads over HTTP."""
+    """Implements rest.peers.GroupReads over HTTP. Any thread."""
 
     def __init__(
         self,

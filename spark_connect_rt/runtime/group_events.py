@@ -69,9 +69,9 @@ class RecordEvent(Protocol):
 
         Args:
             kind: one of ``KINDS``.
-            summary: what happened, in one line; secrets are hidden in it and in ``details``.
-            details: values that JSON has words for.
-            key: names what several workers see alike (``config_event_key``): shown as one event.
+            summary: the event in one line; secrets are hidden in it and in ``details``.
+            details: values that JSON can represent.
+            key: names an event that several workers see alike (``config_event_key``): it is shown once.
                 Empty: only this worker can know of it.
         """
 

@@ -157,7 +157,7 @@ class TableFiles:
         try:
             if self._fs.rename(source, target):
                 return True
-        except Exception as error:  # noqa: BLE001 - as the answer False: what counts is where the file is
+        except Exception as error:  # noqa: BLE001 - as the answer False: only the file's place counts
             failure = error
         # Spark gives each file a name of its own, so a file of that name is this one: another task moved it.
         if self._fs.exists(target) and self._fs.getFileStatus(target).getLen() == file.getLen():

@@ -1,7 +1,6 @@
-"""Events of the group as values, and the port through which parts of a worker report them.
+"""The events of the whole group: the shape of the answer, and the port that reads them.
 
-Owns the kinds of events, and what an event holds. A part of the worker sends an event for ``/admin/events`` to
-``RecordEvent`` and does not depend on who stores it.
+``runtime.group_events`` owns the kinds of events and the fields of each.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class _Seen:
 
 
 class GroupEvents:
-    """Implements runtime.group_events.EventReads with reads between workers. Any thread."""
+    """Implements operations.events.model.EventReads with reads between workers. Any thread."""
 
     def __init__(
         self,

@@ -30,8 +30,9 @@ from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import PluginReport
 
 ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Returns the plug-ins: ``{"plugins": [{class, type, version, location, description}], "broken": [{name, location,
-error}]}``.
+"""Returns the plug-ins of this machine, and the files that cannot be loaded.
+
+``{"plugins": [{class, type, version, location, description}], "broken": [{name, location, error}]}``
 """
 
 

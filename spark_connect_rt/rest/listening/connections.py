@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 CONNECTIONS_MAX = 1_024
-"""The default of ``connectrt.rest.connections.max``."""
+"""The default of the setting ``connectrt.rest.connections.max``."""
 EXTRA_MAX = 32
 """Connections beyond the limit that are still accepted while all others are busy: for ``/health``."""
 REQUEST_LIMIT_S = 30.0

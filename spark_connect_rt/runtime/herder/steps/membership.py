@@ -209,7 +209,7 @@ class Membership:
         if stopping and now_ms < state.join_by_ms:
             return Verdict(f"joins when {_named(stopping)} stopped", state.join_by_ms)
         if stopping and state.held is not None and state.protocol.is_incremental:
-            # I1: what did not end stays ours in the metadata, so no other worker is given it; it is revoked once more.
+            # I1: work that did not end stays ours in the metadata, so no other worker gets it. It is revoked again.
             state.held = state.held | self._worker.unfinished()
         snapshot = self._deps.config_store.snapshot()
         state.joined_with = snapshot
