@@ -1,4 +1,4 @@
-"""What both kinds of worker own, and the order in which it starts and stops.
+"""The common part of both kinds of worker, and the order in which it starts and stops.
 
 REST listens first, then the herder reads the internal topics, then Spark starts. Nothing waits for Spark but the tasks.
 The kinds say what the herder stands on.
@@ -55,7 +55,7 @@ class ConnectWorker(ABC, Generic[Herder]):
     """A worker and everything it owns. ``start`` returns when REST answers and the herder is on its way."""
 
     def __init__(self, config: WorkerConfig) -> None:
-        """Take the worker's settings; what is odd in them is logged."""
+        """Take the worker's settings and log warnings about them."""
         for warning in config.warnings:
             log.warning("%s", warning)
         self.config = config
@@ -86,7 +86,9 @@ class ConnectWorker(ABC, Generic[Herder]):
         """Return the herder, not started."""
 
     def start(self) -> None:
-        """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
+        """Start everything. Raises StartupError with the documented exit code, after it has stopped the parts that were
+        started.
+        """
         require_surroundings(self.config.raw)
         os.environ["JAVA_HOME"] = str(find_java().home)
         try:

@@ -30,7 +30,7 @@ class DeferredMember:
         await_warm: Callable[[], bool],
         report: Report = report_nowhere,
     ) -> None:
-        """Wrap a member.
+        """Wrap a member whose start is deferred.
 
         Args:
             member: the one that joins.
@@ -71,47 +71,47 @@ class DeferredMember:
         return self._member.poll(timeout_ms)
 
     def wakeup(self) -> None:
-        """See ``group.member.GroupMember.wakeup``."""
+        """Make a waiting or the next ``poll`` of the member return at once. Any thread."""
         self._member.wakeup()
 
     def request_rejoin(self, reason: str) -> None:
-        """See ``group.member.GroupMember.request_rejoin``."""
+        """Ask for a rebalance, if the member has started."""
         if self._started:
             self._member.request_rejoin(reason)
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See ``group.member.GroupMember.join``."""
+        """Pass the answer to JoinRequired on to the member."""
         self._member.join(protocols)
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See ``group.member.GroupMember.sync``."""
+        """Pass the leader's assignments on to the member."""
         self._member.sync(assignments)
 
     def member_id(self) -> str:
-        """See ``group.member.GroupMember.member_id``."""
+        """Return the member id, empty unless the membership is stable."""
         return self._member.member_id()
 
     def trouble(self) -> str:
-        """See ``group.member.GroupMember.trouble``."""
+        """Return the last reason why the group could not be joined. Any thread."""
         return self._member.trouble()
 
     def in_contact(self) -> bool:
-        """See ``group.member.GroupMember.in_contact``."""
+        """Return whether the assigned work is certainly still this member's. Any thread."""
         return self._member.in_contact()
 
     def holds_lease(self) -> bool:
-        """See ``group.member.GroupMember.holds_lease``."""
+        """Return whether contact is so fresh that executors may be kept alive. Any thread."""
         return self._member.holds_lease()
 
     def fenced(self) -> None:
-        """See ``group.member.GroupMember.fenced``."""
+        """Note that the work of before ContactLost was ended."""
         self._member.fenced()
 
     def leave(self, reason: str) -> None:
-        """See ``group.member.GroupMember.leave``."""
+        """Send LeaveGroup, if the member has started."""
         if self._started:
             self._member.leave(reason)
 
     def stop(self) -> None:
-        """See ``group.member.GroupMember.stop``."""
+        """Leave if still in, and close connections and threads."""
         self._member.stop()

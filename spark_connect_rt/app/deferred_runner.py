@@ -28,7 +28,7 @@ def with_stores(launch: TaskLaunch) -> TaskLaunch:
 class DeferredRunner:
     """Port TaskRunner in front of one that ``factory`` makes on a thread of its own.
 
-    ``prepare`` changes each launch before the runner sees it: what executors cannot find for themselves is added.
+    ``prepare`` changes each launch before the runner sees it, to add facts that executors cannot find for themselves.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class DeferredRunner:
         prepare: Callable[[TaskLaunch], TaskLaunch] = lambda launch: launch,
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` is called when there will be no runner; what waits for it is dropped then, for the worker ends."""
+        """``report`` is called when there will be no runner. Waiting calls are then dropped, as the worker ends."""
         self._report = report
         self._factory = factory
         self._prepare = prepare
@@ -90,15 +90,15 @@ class DeferredRunner:
             call(self._built.result())
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See ``engine.task_runner.TaskRunner.open``."""
+        """Open the runner, now or as soon as it is built."""
         self._call(lambda runner: runner.open(on_event, read_offsets))
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See ``engine.task_runner.TaskRunner.live_while``."""
+        """Pass the lease check on to the runner, now or as soon as it is built."""
         self._call(lambda runner: runner.live_while(holds_lease))
 
     def do(self, command: TaskCommand) -> None:
-        """See ``engine.task_runner.TaskRunner.do``."""
+        """Pass a command on to the runner in order; a launch is prepared before."""
         prepared = Start(self._prepare(command.launch)) if isinstance(command, Start) else command
         self._call(lambda runner: runner.do(prepared))
 

@@ -68,7 +68,7 @@ class DistributedWorker(ConnectWorker[DistributedHerder]):
         except RetriableError as error:
             raise StartupError(str(error), exit_code=EXIT_BROKER_UNREACHABLE, code=error.code) from error
 
-    # What the quickstart needs beyond REST.
+    # The methods below serve the quickstart, in addition to REST.
 
     def spark(self) -> Any:
         """Return the worker's SparkSession, waiting for it."""
@@ -96,7 +96,7 @@ def start_worker(settings: Mapping[str, str]) -> DistributedWorker:
 
 
 def bring_up(worker: DistributedWorker) -> None:
-    """Start a worker and wait until it has read the internal topics. What was started is stopped when that fails."""
+    """Start a worker and wait until it has read the internal topics. If that fails, stop its started parts."""
     worker.start()
     try:
         worker.await_started()
@@ -111,12 +111,12 @@ def run_worker(settings: Mapping[str, str]) -> int:
     ended = stop_asked()
     worker = start_worker(settings)
     assert worker.herder is not None
-    # What imports made stays: a full collection over it takes 80 ms of CPU, in which no thread answers a request.
+    # Imported objects stay: a full collection over them takes 80 ms of CPU, in which no thread answers a request.
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, 10, 10)
     log.info("worker=%s serves %s", worker.address.worker_id, worker.url)
     code = await_end(ended, worker.herder.stopped, worker.address.worker_id, worker.supervisor)
     end_failed(worker.supervisor, worker.herder.stopped, code)
     worker.stop()
-    end_failed(worker.supervisor, worker.herder.stopped, code)  # what ended while it stopped, a signal to all included
+    end_failed(worker.supervisor, worker.herder.stopped, code)  # parts that ended meanwhile, also by a signal to all
     return code

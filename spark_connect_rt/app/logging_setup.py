@@ -50,30 +50,30 @@ for _name in ("TRACE", "OFF"):
 
 
 class PythonLoggers:
-    """The process's loggers. Java's runtime package stands for ours: what is set for it is set here too."""
+    """The process's loggers. Java's runtime package stands for ours: a level of one is also set for the other."""
 
     def __init__(self, java: JavaLogLevels = JAVA_LOG_LEVELS) -> None:
-        """``java``: where levels of JVMs' loggers go; what is set here is set there, too."""
+        """``java``: receives levels of JVMs' loggers; every level that is set here is set there, too."""
         self._java = java
         self._lock = threading.Lock()
         self._modified: dict[str, int] = {}
 
     def levels(self) -> Mapping[str, LoggerLevel]:
-        """See Loggers."""
+        """Return the loggers that have a level, and the root, by name."""
         with self._lock:
             own = {name: it for name, it in _existing().items() if it.level != logging.NOTSET}
             named = {ROOT: logging.getLogger(), **own}
             return {name: self._shown(name, named[name]) for name in sorted(named)}
 
     def level(self, name: str) -> LoggerLevel | None:
-        """See Loggers."""
+        """Return the level of one logger, None if it does not exist."""
         name = _canonical(name)
         with self._lock:
             logger = logging.getLogger() if name == ROOT else _existing().get(name)
             return None if logger is None else self._shown(name, logger)
 
     def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
-        """See Loggers."""
+        """Set the level of a logger and all below it; return the names of those that changed, sorted."""
         namespace = _canonical(namespace)
         self._java.set(namespace, level)
         with self._lock:

@@ -46,7 +46,7 @@ class Troubled(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What the parts may stand on: one worker, nothing of it started yet."""
+    """The base of the parts: one worker, of which nothing is started yet."""
 
     config: WorkerConfig
     worker_id: str
@@ -57,7 +57,7 @@ class WorkerContext:
 
 
 def _group_reads(around: WorkerContext) -> HttpGroupReads:
-    """Return the reads between workers: what a part asks of the whole group goes through it."""
+    """Return the reads between workers, through which parts ask the whole group."""
     deps = around.dependencies
 
     def reporting() -> set[str]:
@@ -119,7 +119,7 @@ class WorkerManagement:
         )
 
     def start(self) -> None:
-        """Start every part."""
+        """Start every part of the management API."""
         self._record_event("worker", f"the worker starts, version {CONNECT_VERSION}")
         for service in self._services:
             service.start()

@@ -50,7 +50,7 @@ class QuickWord:
     """One command: how many arguments it takes, and its options.
 
     ``options``: option -> (parameter, how its text is read). ``switches``: option -> parameter. A line with another
-    option of the command is not for this reader. ``defaults``: what parameters are where a line does not have them.
+    option of the command is not for this reader. ``defaults``: values of parameters that a line does not have.
     """
 
     act: Act

@@ -1,4 +1,4 @@
-"""What a worker's main thread does while its herder works: wait for a reason to end, and return it."""
+"""Work of the worker's main thread while its herder works: wait for a reason to end, and return it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_connect_rt.base.exit_codes import EXIT_TICK_CRASHED, exit_code_of
 from spark_connect_rt.base.supervision import Supervisor
 
 LOOK_EVERY_S = 0.5
-END_LIMIT_S = 9.0  # for leaving the group; what hangs then is not waited for
+END_LIMIT_S = 9.0  # for leaving the group; parts that hang then are not waited for
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def end_failed(supervisor: Supervisor, herder_stopped: Flag, code: int) -> None:
 # SIGTERM, SIGINT and SIGHUP: the first asks for an orderly stop, a second SIGTERM or SIGINT ends the process at once.
 #
 # SIGHUP comes when the terminal is closed, from the kernel and from the shell, so it may come several times: it asks,
-# and never ends at once. Who started the process with SIGHUP ignored (``nohup``) wants it to stay: then it stays
+# and never ends at once. A user who started the process with SIGHUP ignored (``nohup``) wants it to stay: then it stays
 # ignored.
 
 
@@ -141,7 +141,7 @@ def unwind_when_asked() -> None:
         wanted = waits[0] if number == signal.SIGALRM else number
         if _imports(frame):
             waits[:] = [wanted]
-            # A timer of the kernel, not a thread: what the signal interrupted may hold a lock that a thread needs.
+            # A timer of the kernel, not a thread: the interrupted code may hold a lock that a thread needs.
             signal.setitimer(signal.ITIMER_REAL, _IMPORT_POLL_S)
             return
         if wanted == signal.SIGINT:

@@ -119,7 +119,7 @@ def guarded(resolve: Resolve, config: WorkerConfig) -> Resolve:
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """What a worker of a group and one without differ in: membership, and where state is kept."""
+    """The differences between a worker of a group and one without: membership, and where state is kept."""
 
     member: GroupMember
     config_store: ConfigStore
@@ -135,7 +135,7 @@ def worker_dependencies(
     supervisor: Supervisor,
     state: WorkerState,
 ) -> HerderDependencies:
-    """Return what the herder of any worker needs; what only a member of a group has is for the caller to add."""
+    """Return the needs of any worker's herder. The caller adds those that only a member of a group has."""
     supervisor.watch(java_trouble(config))
     clock, plugins, resolve = SystemClock(), plugins_of(config.raw), providers_of(config.raw).resolve
     return HerderDependencies(

@@ -1,4 +1,4 @@
-"""What every word that speaks to a cluster has: ``--context``, ``--url``, one session, exit codes.
+"""Common parts of every command on a cluster: ``--context``, ``--url``, one session, exit codes.
 
 ``command`` turns ``act(session, ...)`` into a function for typer with those options beside its own. A parameter that is
 a dataclass stands for its fields: options that several words share.

@@ -60,7 +60,7 @@ def use(session: Session, name: str) -> int:
 
 
 def removed(session: Session, name: str) -> int:
-    """Remove it."""
+    """Remove a context; return the exit code."""
     path, contexts = _loaded(session)
     save_contexts(path, contexts.without(name))
     session.terminal.line(f"context {name} deleted")

@@ -31,7 +31,7 @@ Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, help="Secon
 
 
 def add_context_words(cli: typer.Typer) -> None:
-    """Add them."""
+    """Add the commands for contexts."""
     config = typer.Typer(help="Contexts: addresses and credentials of clusters.", no_args_is_help=True)
     cli.add_typer(config, name="config", rich_help_panel="See and change a cluster, over REST")
 

@@ -23,7 +23,7 @@ _SECRETS = ("password", "token", "key_password")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One cluster. Files are read when they are used: what they hold may change."""
+    """One cluster. Files are read when they are used, because their contents may change."""
 
     urls: tuple[str, ...]
     username: str | None = None
@@ -63,7 +63,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """What the file holds."""
+    """The contents of the file."""
 
     current: str | None = None
     by_name: Mapping[str, Context] = field(default_factory=dict)

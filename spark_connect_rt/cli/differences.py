@@ -1,4 +1,4 @@
-"""What differs between two configurations, between two sets of offsets; and how that is shown. Pure.
+"""Differences between two configurations, or between two sets of offsets, and their display. Pure.
 
 A setting that looks as if it held a secret, by its name or its value, is shown as changed, never with its value; a
 reference to a config provider is none.
@@ -49,7 +49,7 @@ def of_answer(changes: Sequence[Mapping[str, Any]]) -> list[SettingDifference]:
 
 
 def difference_lines(differences: Iterable[SettingDifference], hide: bool = True) -> list[tuple[str, str]]:
-    """Return (line, style) in the manner of diff: what goes, what comes."""
+    """Return (line, style) in the manner of diff: removed values, then added ones."""
     lines = []
     for difference in differences:
         if difference.before is not None:

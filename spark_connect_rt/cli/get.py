@@ -30,7 +30,7 @@ def get_or_watch(
 
 
 def get(session: Session, kind: Kind, asked: GetQuery, output: Output) -> int:
-    """Write the items once."""
+    """Write the items once; return the exit code."""
     items = _ordered(kind, kind.fetch(session, asked), output)
     single = kind.single and len(asked.words) == 1 and len(items) == 1
     if not (single and show_data(session, items[0], output)):

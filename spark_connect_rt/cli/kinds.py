@@ -138,19 +138,19 @@ _CALM = aggregate_rank("RESTARTING")  # all but FAILED and DEGRADED stand by nam
 
 @dataclass(frozen=True, slots=True)
 class GetQuery:
-    """What ``get`` was asked for: names of connectors (of the kind, where it has none), ``-l``, more columns."""
+    """The arguments of ``get``: names of connectors (of the kind, where it has none), ``-l``, more columns."""
 
     words: Sequence[str] = ()
     terms: tuple[Term, ...] = ()
     wide: bool = False
     limit: int = 100
     sorts: tuple[str, ...] = ()
-    """Of changes: config, state ..."""
+    """The kinds of changes: config, state ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind. ``key``: what an item is recognised by when it changes."""
+    """One kind. ``key`` identifies an item when it changes."""
 
     name: str
     fetch: Callable[[Session, GetQuery], Sequence[Item]]

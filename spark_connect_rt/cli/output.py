@@ -30,7 +30,7 @@ def show_items(
     key: Callable[[Item], str],
     nothing: str = "",
 ) -> None:
-    """Write a list in any form; ``key``: what an item's name is, ``nothing``: said in place of an empty table."""
+    """Write a list in any form; ``key``: returns an item's name, ``nothing``: printed in place of an empty table."""
     if output is Output.NAME:
         session.terminal.write("".join(f"{one_line(key(item))}\n" for item in items))
     elif show_data(session, list(items), output):
@@ -56,7 +56,7 @@ def show_offset_differences(session: Session, title: str, differences: Sequence[
 
 
 def sure(session: Session, yes: bool, question: str, done: str = "changed") -> bool:
-    """Return whether it may be done: ``yes``, or the answer of the user; ``done``: what then was not."""
+    """Return whether the action may run: ``yes``, or the answer of the user; ``done``: the verb for the refusal."""
     if yes or session.terminal.confirmed(question):
         return True
     why = "" if session.terminal.is_interactive() else ": needs --yes when not interactive"

@@ -13,7 +13,7 @@ PANEL = "See and change a cluster, over REST"
 
 
 def add_reading_words(cli: typer.Typer) -> None:
-    """Add them."""
+    """Add the commands that only read."""
 
     @cli.command(rich_help_panel=PANEL)
     @command

@@ -1,4 +1,4 @@
-"""What a worker refuses, for people who type commands: its own advice names requests of REST. Pure."""
+"""A worker's refusals for users of the command line: the worker's own advice names requests of REST. Pure."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ChangedMeanwhileError(ConnectError):
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """What a command stands in; a test puts its own in. ``transport``: an httpx one, None: the network."""
+    """The surroundings of a command; a test passes its own. ``transport``: an httpx one, None: the network."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     transport: Any = None
@@ -82,7 +82,7 @@ class Session:
         return self._client
 
     def ask(self, call: Call[T]) -> T:
-        """Send a call."""
+        """Send a call and return its answer."""
         return self.client.send(call)
 
     def ask_if_served(self, call: Call[T]) -> T | None:
@@ -98,7 +98,7 @@ class Session:
             self.terminal.note(f"worker {worker['worker_id']} does not answer, so its part is missing: {worker['why']}")
 
     def close(self) -> None:
-        """Close the client."""
+        """Close the client, if it was opened."""
         if self._client is not None:
             self._client.close()
 
@@ -108,8 +108,8 @@ def opened(
 ) -> Session:
     """Return the session of a command on the cluster that ``--context`` and ``--url`` mean.
 
-    ``note``: what the history of changes keeps with what the command does; ``limit_s``: the seconds that an answer may
-    take, where that is more than usual.
+    ``note``: the comment that the history of changes keeps; ``limit_s``: the seconds that an answer may take, where
+    that is more than usual.
     """
 
     def connection() -> ClusterConnection:
@@ -123,7 +123,7 @@ def opened(
 
 
 def _header_text(text: str) -> str:
-    """Return what a header may hold of a text: one line; what is not ASCII is replaced."""
+    """Return a text as a header may hold it: one line, with replacements for characters outside ASCII."""
     return " ".join(text.split()).encode("ascii", "replace").decode()
 
 
@@ -155,7 +155,7 @@ def lines_of(error: ConnectError) -> list[str]:
 
 
 def run(session: Session, act: Callable[[Session], int | None]) -> int:
-    """Return the exit code of a command; what it refuses stands on standard error."""
+    """Return the exit code of a command; a refusal is written to standard error."""
     try:
         code = act(session) or 0
         session.terminal.out.flush()  # a pipe that nobody reads any more is noticed here, not at the end of Python

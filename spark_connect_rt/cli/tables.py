@@ -64,7 +64,7 @@ class Table:
         return [self._line(cells) for cells in self._measured(items)]
 
     def text(self, items: Sequence[Item]) -> str:
-        """Return headers and rows."""
+        """Return headers and rows as lines."""
         measured = self._measured(items)
         return "".join(f"{line}\n" for line in (self.header(), *(self._line(cells) for cells in measured)))
 
@@ -98,7 +98,7 @@ def json_text(value: Any) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """Return ``value`` as YAML; what looks like a number or a switch but is text is quoted."""
+    """Return ``value`` as YAML. Texts that look like a number or a switch are quoted."""
     import yaml
 
     # through JSON: YAML's anchors for what occurs twice are for machines
@@ -131,7 +131,7 @@ def count_text(count: Any) -> str | None:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return ``1 letter`` or ``2 letters``."""
+    """Return a number with its noun, for example ``1 letter`` or ``2 letters``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

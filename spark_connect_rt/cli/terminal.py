@@ -1,4 +1,4 @@
-"""What is written, and whether in colours: plain where nobody looks (a pipe, ``NO_COLOR``, a dumb terminal).
+"""Output to the terminal, with colours if a user sees it: plain for a pipe, ``NO_COLOR`` or a dumb terminal.
 
 Owns the one way text of others gets to a terminal: control characters are shown, never obeyed.
 """
@@ -74,7 +74,7 @@ class Terminal:
         self.out.write(self.styled(harmless(text), style) + "\n")
 
     def note(self, text: str) -> None:
-        """Write one line to standard error: what is no result."""
+        """Write one line to standard error, for messages that are not results."""
         self.err.write(harmless(text) + "\n")
 
     def confirmed(self, question: str) -> bool:

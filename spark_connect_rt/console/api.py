@@ -21,8 +21,8 @@ from spark_connect_rt.errors import explained_at
 
 # Asks the worker's own REST API in this process: no socket, the same checks.
 #
-# Owns the ASGI call. The browser's headers, address, scheme and Host go along, so that logins, extensions and the audit
-# see who asks; what belongs to the browser's own request (its body, its wishes for types) does not.
+# Owns the ASGI call. The browser's headers, address, scheme and Host are passed on, so that logins, extensions and the
+# audit see the user. Headers of the browser's own request (its body, its wishes for types) are not.
 
 
 _NOT_HANDED_ON = {
@@ -45,7 +45,7 @@ JSON: Own = {"accept": "application/json"}
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """What the API answered; ``headers`` by their names in lower case."""
+    """The API's answer; ``headers`` by their names in lower case."""
 
     status: int
     headers: Mapping[str, str]

@@ -112,7 +112,7 @@ class Form:
     problem: str = ""  # why nothing could be validated: the class is unknown, say
 
     def fields(self) -> Iterator[FormField]:
-        """Yield every field."""
+        """Yield every field of all groups."""
         for group in self.groups:
             yield from group.fields
 
@@ -160,7 +160,7 @@ def form_of(
 
 
 def _group_of(field: FormField, definition: Mapping[str, Any]) -> str:
-    """Return the group of a setting: what a user of this connector has to think about first is in ``FIRST``."""
+    """Return the group of a setting: ``FIRST`` has those that a user of this connector must think about first."""
     own = field.name not in _COMMON_NAMES
     prefixed = next((group for prefix, group in _BY_PREFIX if field.name.startswith(prefix)), "")
     if not definition:
@@ -251,7 +251,7 @@ def _values_to_choose(found: Mapping[str, Any], text: str) -> tuple[str, ...]:
 
 
 def _control(kind: str, recommended: Sequence[str], text: str) -> str:
-    """Return which control holds a setting; whatever does not fit a special one is text."""
+    """Return which control holds a setting: a text field if no special one fits."""
     if kind == "BOOLEAN" and text.lower() in ("", "true", "false"):
         return "switch"
     if kind in _NUMBERS and re.fullmatch(r"-?\d*", text) and kind != "DOUBLE":

@@ -1,4 +1,4 @@
-"""What every page stands in: the layout, the links, who serves it, and how an action answers.
+"""The frame of every page: the layout, the links, the serving worker, and the answer of an action.
 
 How to add a page:
 
@@ -93,7 +93,7 @@ class PageFrame:
         return Api(self._app, request)
 
     async def page(self, request: Request, template: str, status: int = 200, /, **values: Any) -> Response:
-        """Return a whole page."""
+        """Return a whole page with its content policy."""
         group = await self.group(request)
         workers = self.neighbours(request, group)
         text = self._text(request, template, {"group": group, "workers": workers, **values})
@@ -124,7 +124,7 @@ class PageFrame:
     ) -> Response:
         """Answer an action: the message, what of it failed, and that pages should read again.
 
-        ``close``: the dialog closes; ``events``: what else is dispatched on the body.
+        ``close``: the dialog closes; ``events``: further events that are dispatched on the body.
         """
         response = self.fragment(request, "_message.html", message=message, problems=problems)
         fired = ["console:changed", *(["console:close"] if close else []), *events]
@@ -276,7 +276,7 @@ def _retargeted(response: Response, triggers: Mapping[str, Any]) -> Response:
     return response
 
 
-# One connector's page: what stands above its tabs, and which tabs there are.
+# One connector's page: the part above its tabs, and its tabs.
 #
 # How to add a tab: a line in ``TABS``, a module of ``console/pages/`` that serves ``/connectors/{connector}/<slug>``
 # and answers ``await connector_page(frame, request, name, "<slug>", "connector_x.html", ...)``; its template extends

@@ -1,4 +1,4 @@
-"""What keeps other people's pages and hostile names out: the content security policy and the proof of origin.
+"""Protection against other sites' pages and hostile names: the content security policy and the proof of origin.
 
 Owns: headers of every answer below /console; the cookie and the token that an action must show. A change needs all of:
 an Origin that is this address, the cookie (SameSite=Strict), and the token that only a page of this worker holds.
@@ -36,8 +36,8 @@ def content_policy(others: Iterable[str] = ()) -> str:
     """Return the policy: everything from this worker alone, no inline script or style. Pure.
 
     Args:
-        others: origins of the other workers, which a page asks for a sign of life when its own worker has none; what
-            is no plain origin is left out, for they come from other members of the group.
+        others: origins of the other workers, which a page asks for a sign of life when its own worker has none. They
+            come from other members of the group, so every value that is not a plain origin is left out.
     """
     sources = " ".join(["'self'", *sorted({other for other in others if _SOURCE.fullmatch(other)})])
     return (
@@ -133,7 +133,7 @@ def address(name: str) -> str:
 
 
 async def serve(request: Request) -> Response:
-    """Answer ``/console/static/{name:path}``."""
+    """Answer ``/console/static/{name:path}`` with a file, or 404."""
     name = request.path_params["name"]
     if name not in files():
         raise HTTPException(404)

@@ -23,7 +23,7 @@ _OWN_COOKIES = ("connectrt_console", "connectrt_theme")
 def who_asks(request: Request) -> Hashable:
     """Return what two requests have in common that may see the same: address, cookies and headers of a login.
 
-    Whatever an extension may decide by is in it; what only tells one browser from another is not.
+    Everything that an extension may decide by is in it; headers that only identify a browser are not.
     """
     cookies = tuple(sorted(cookie for cookie in request.cookies.items() if cookie[0] not in _OWN_COOKIES))
     headers = tuple(
@@ -38,7 +38,7 @@ class SharedReads(Generic[T]):
     """``async for value in reads.follow(key, read)``: each new value, and the newest at first."""
 
     def __init__(self, every_s: float) -> None:
-        """Read every ``every_s`` seconds."""
+        """Read each followed thing every ``every_s`` seconds."""
         self._every_s = every_s
         self._followed: dict[Hashable, _Followed[T]] = {}
 

@@ -71,19 +71,19 @@ class Rehearsal(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the name under which Spark registers the format."""
         return "connectrt-rehearsal"
 
     def schema(self) -> str:
-        """Return the rows' schema."""
+        """Return the schema of the rehearsal's rows, as DDL."""
         return "id long, value binary"
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader."""
+        """Return the reader of the rehearsal's rows."""
         return _Reader()
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Return the writer."""
+        """Return the writer that takes the rehearsal's rows."""
         return _Writer()
 
 

@@ -1,4 +1,4 @@
-"""What tasks on executors get: real Kafka clients, the plug-ins, the config providers (kafka/executor_clients.py).
+"""Clients of tasks on executors: real Kafka clients, the plug-ins, the config providers (kafka/executor_clients.py).
 
 Named in every launch as ``spark_connect_rt.engine.executor_clients:executor_clients``; imported in reader, writer and
 planner processes, so it must stay quick to import.
@@ -42,7 +42,7 @@ class KafkaExecutorClients:
         return folders_here(self._driver_folders, self._copies)
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
-        """Return a new producer."""
+        """Return a new producer with these properties."""
         from spark_connect_rt.kafka.writing.producers import batch_producer
 
         return batch_producer(config)
@@ -54,7 +54,7 @@ class KafkaExecutorClients:
         return transactional_producer(config)
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
-        """Return a new consumer."""
+        """Return a new consumer with these properties."""
         from spark_connect_rt.kafka.reading.consumers import batch_consumer
 
         return batch_consumer(config)
@@ -79,7 +79,7 @@ class KafkaExecutorClients:
         return next((desc.java_class for desc in BUNDLED if desc.target == target), public_name(plugin))
 
     def plugin(self, name: str) -> type[Any]:
-        """Return a plug-in's class."""
+        """Return a plug-in's class by name or alias. Raises NotFoundError if another search also misses it."""
         from spark_connect_rt.engine.process_plugins import plugins_in
 
         try:

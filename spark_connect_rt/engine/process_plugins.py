@@ -174,7 +174,7 @@ def _changed_at(folder: str) -> int:
 
 @cache
 def _plugins_in(folders: Sequence[str]) -> Plugins:
-    _MADE_LATER.update(folders)  # what is missing on an executor shows when it is looked for
+    _MADE_LATER.update(folders)  # a folder that an executor lacks shows when it is searched
     found = _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java(), _CHANGES[0])))
     found.look = PathWatch(folders, refresh_plugins, 0).look_now  # put deeper than a folder's own time shows
     return found

@@ -1,4 +1,4 @@
-"""What the loss of a process says about the tasks that were in it: who goes apart, who waits how long, who is guilty.
+"""Judges the tasks that were in a lost process: which go apart, how long each waits, which is guilty.
 
 Pure. Only a task that was alone in its process can be judged, and only by time: a shortage of memory, descriptors or
 disk, or a machine that is taken away, ends within minutes and is nobody's fault. The JVMs of a slot are judged alike.
@@ -30,7 +30,7 @@ class LossLimits:
 
 @dataclass(frozen=True, slots=True)
 class LossRecord:
-    """What is remembered of one task's losses. Times are of the monotonic clock, ms."""
+    """The remembered losses of one task. Times are of the monotonic clock, ms."""
 
     lost_at_ms: tuple[float, ...] = ()  # within ``apart_within_long_ms``
     in_a_row: int = 0  # since it moved something, or was hosted for long
@@ -38,7 +38,7 @@ class LossRecord:
     alone_since_ms: float = 0.0
     slow: int = 0  # alone, since it moved something or was hosted for ``apart_within_long_ms``
     slow_since_ms: float = 0.0
-    neighbours: tuple[ConnectorTaskId, ...] = ()  # who was in the process at the last loss that was shared
+    neighbours: tuple[ConnectorTaskId, ...] = ()  # the tasks in the process at the last loss that was shared
 
     def progressed(self) -> LossRecord:
         """Return the record of a task that has moved records since."""
@@ -51,7 +51,7 @@ class LossRecord:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What becomes of a task whose process was lost."""
+    """The consequences for a task whose process was lost."""
 
     record: LossRecord
     delay_ms: int = 0  # until it is hosted again
@@ -68,9 +68,9 @@ def judge_loss(
 ) -> Judgement:
     """Return what becomes of a task whose process was lost ``now_ms``.
 
-    A task without work is not a task without progress: what counts against one is that its process ends again and
-    again while nothing else is in it, for ``guilty_after_ms``. One that lives for more than a minute each time is
-    failed by the count alone, which only progress or a long life resets.
+    A task without work is not a task without progress. It is guilty if its process ends repeatedly while nothing else
+    is in it, for ``guilty_after_ms``. One that lives for more than a minute each time is failed by the count alone,
+    which only progress or a long life resets.
 
     Args:
         record: the losses so far.
@@ -112,7 +112,7 @@ def is_cleared(record: LossRecord, hosted_ms: float, limits: LossLimits) -> bool
 
 
 def verdict_text(task: ConnectorTaskId, what: str, record: LossRecord, now_ms: float, error: str) -> str:
-    """Return the trace of a task that was found guilty of ending its process: what was lost, how often, who was there.
+    """Return the trace of a task that was found guilty of ending its process: the loss, its count, the other tasks.
 
     ``what`` names the process (``slot 4``), ``error`` says how the last one ended.
     """

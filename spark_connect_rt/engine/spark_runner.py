@@ -52,7 +52,7 @@ class DriverHosted(Protocol):
 
 
 class SparkTaskRunner:
-    """Port TaskRunner on Spark."""
+    """The port TaskRunner, implemented on Spark."""
 
     def __init__(
         self,

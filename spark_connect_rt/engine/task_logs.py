@@ -1,7 +1,7 @@
 """The last log lines of the tasks and connectors of this process, of its executors' processes too, in memory.
 
-One for a process, as logging is. Owns their bounds: lines and bytes of each task, bytes of all; what nothing was
-logged of for an hour is forgotten, so a task's lines stay readable for a while where it was.
+One for a process, as logging is. Owns their bounds: lines and bytes of each task, bytes of all. Lines are forgotten
+after an hour without a new line, so they stay readable for a while where a task was.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from spark_connect_rt.kafka.interfaces import GroupGeneration
 
 
 PREFIX = "plugin:"
-COUNT = "count"  # what was counted
-VALUE = "value"  # what it is now
+COUNT = "count"  # the part that is counted
+VALUE = "value"  # the part that is a current value
 JMX = "jmx:"  # before the domain of a Java plug-in's MBeans, as their group
 SUM, NUMBER, MOST, LEAST = "sum", "number", "most", "least_negated"  # of what was observed
 
@@ -65,12 +65,13 @@ def parted(name: str) -> tuple[str, str]:
     return key, part
 
 
-# Java plug-ins, as the inside sees them: what an executor must know to host one, what a connector's class answers.
+# Java plug-ins, as the runtime and executors see them: how to host one, and the answers of a connector's class.
 
 
 DEFAULT_HEAP = "256m"
 WARM_UP = "spark_connect_rt.engine.java_host.jvm_pool:warm_up"
-"""What an executor calls before a task is there: (JavaCode, worker's settings, ExecutorClients). Blocks."""
+"""The function that an executor calls before a task is there: (JavaCode, worker's settings, ExecutorClients). Blocks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class JavaCode:
 
 
 class JavaConnector(ABC):
-    """What the runtime asks of the Python class that stands for a Java connector, beside what all connectors answer."""
+    """The runtime's questions to the Python class that stands for a Java connector, in addition to a connector's."""
 
     content: ClassVar[str] = ""  # digest of what is at its location
 
@@ -155,7 +156,7 @@ class TaskLaunch:
     fused: bool = False  # both halves in the process that reads: nothing of it goes through Spark's JVM
 
     def __post_init__(self) -> None:
-        """Take plain texts, too, as a message or a test brings them: what is in a launch is unresolved."""
+        """Convert plain texts, as messages or tests pass them, to StoredConfig: launches hold unresolved settings."""
         object.__setattr__(self, "config", StoredConfig.of(self.config))
         object.__setattr__(self, "connector_config", StoredConfig.of(self.connector_config))
 
@@ -235,7 +236,7 @@ class NoteGeneration:
 class Expect:
     """A task of a Java connector is likely to be started soon: its JVM may start meanwhile. No event follows.
 
-    A JVM that no task comes to ends by itself; what goes wrong with it is no one's failure.
+    A JVM without a task ends by itself. Its errors do not fail any task.
     """
 
     task: ConnectorTaskId
@@ -300,7 +301,7 @@ class TaskFailed:
 class TaskEnded:
     """Nothing of this run is alive any more, anywhere: it may be handed over. The last event of a run.
 
-    ``drained`` False: it was cancelled at the deadline; what was not durable will be read again.
+    ``drained`` False: it was cancelled at the deadline, and records that were not durable are read again.
     """
 
     task: ConnectorTaskId
@@ -313,7 +314,7 @@ class TaskEnded:
 
 @dataclass(frozen=True, slots=True)
 class TaskMeasured:
-    """What one half of a task did since its hosting ``host`` began, and whether it is in one call for long."""
+    """The work of one half of a task since its hosting ``host`` began, and whether one call takes long."""
 
     task: ConnectorTaskId
     run: int

@@ -116,7 +116,7 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopic:
-    """What the cluster says of a topic."""
+    """The cluster's description of a topic."""
 
     topic_id: str  # another one after the topic was deleted and created again
     replicas: tuple[int, ...]  # of each partition, how many copies are wanted
@@ -125,14 +125,16 @@ class DescribedTopic:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """Who is in a group, and the protocol that says how to read what they joined with."""
+    """The members of a group, and the protocol that defines the format of their metadata."""
 
     protocol: str  # the one that the broker chose; empty while the group rebalances
     metadata: tuple[bytes, ...]  # of each member; empty bytes while the group rebalances
 
 
 class _Refusals:
-    """What the brokers said to a login. Of its own: what a client calls back must not refer to the client's owner."""
+    """The brokers' answers to a login. A separate class, because an object that a client calls back must not refer to
+    the client's owner.
+    """
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -198,7 +200,7 @@ class KafkaAdmin:
                 raise BadConfigError({refusal.setting: [refusal.reason]})
 
     def cluster_id(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str:
-        """Return the cluster's id."""
+        """Return the cluster's id, a text."""
         return str(self._described_cluster(timeout_ms).cluster_id)
 
     def broker_count(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
@@ -347,7 +349,7 @@ class KafkaAdmin:
         delete_records(self._properties, topic, before, timeout_ms)
 
     def delete_topics(self, topics: Iterable[str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-        """Delete topics; what is gone or may not be deleted is left as it is, and named in the log."""
+        """Delete topics. A topic that is missing or may not be deleted is left as it is and named in the log."""
         with self._admin.use() as admin:
             limit_s = timeout_ms / 1000
             answers = admin.delete_topics(list(topics), operation_timeout=limit_s, request_timeout=limit_s)

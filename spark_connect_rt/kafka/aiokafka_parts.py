@@ -154,7 +154,7 @@ class ReadyBatch:
         return True
 
     def size(self) -> int:
-        """Return the size, bytes."""
+        """Return the size of the batch, in bytes."""
         return len(self._content)
 
     def record_count(self) -> int:

@@ -22,7 +22,7 @@ from spark_connect_rt.kafka.group_security import GroupConnection
 # Memory for answers, used again: fresh pages cost as much as the bytes that are read into them.
 
 
-KEPT = 12  # what is under way is 16 MiB in answers of 4 MiB, parts of which have been sent, and an answer or two more
+KEPT = 12  # in flight are 16 MiB in answers of 4 MiB, parts of which have been sent, and an answer or two more
 ROUNDED_BYTES = 1 << 20
 RESTS = 20  # in a row, until what is kept is memory for nothing: a reader has caught up
 
@@ -31,12 +31,12 @@ class BufferPool:
     """Hands out views of buffers; one is free again when no view of it is left. One thread."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without any kept buffer."""
         self._kept: list[bytearray] = []
         self._rests = 0
 
     def take(self, size: int) -> memoryview:
-        """Return a writable view of so many bytes; what is in them is not said."""
+        """Return a writable view of so many bytes, with undefined content."""
         self._rests = 0
         for number, buffer in enumerate(self._kept):
             if _is_free(buffer):
@@ -56,7 +56,7 @@ class BufferPool:
             self.forget()
 
     def forget(self) -> None:
-        """Keep nothing; what has views left lives as long as they do."""
+        """Keep no buffer. A buffer that still has views lives as long as they do."""
         self._kept.clear()
 
 
@@ -134,7 +134,7 @@ FIRST_BYTES = 8 << 10  # read at once where no frame is begun: most answers, and
 SMALL_FRAME_BYTES = 64 << 10
 SMALL_FIELD_BYTES = 4096  # of an answer: below it bytes, as the library makes them
 WAKE_BYTES = 1 << 20  # of a large frame are received at once
-CHUNK_BYTES = 256 << 10  # what a socket does not take at once is copied
+CHUNK_BYTES = 256 << 10  # the rest, which a socket does not take at once, is copied
 _SIZE_BYTES = 4
 _HEAD = struct.Struct(">ihhih")  # of a request: size, kind, version, number, length of the client's id
 
@@ -217,7 +217,7 @@ class BufferedConnection(GroupConnection):
             await self._receiver.room()
 
     def close(self, reason: Any = None, exc: BaseException | None = None) -> Any:
-        """Close at once: what was not written is not sent any more, for its memory may hold something else by then."""
+        """Close at once. Unwritten data is not sent any more, because its memory may hold something else by then."""
         if self._direct is not None:
             self._direct.close()
         if self._receiver is not None and self._writer is not None:
@@ -244,7 +244,7 @@ class BufferedConnection(GroupConnection):
         self._last_action = time.monotonic()
 
     def lost(self, error: Exception | None) -> None:
-        """The transport is closed."""
+        """Close the connection, because its transport is closed."""
         if not self._closed_fut.done():
             self._closed_fut.set_result(None)
         self.close(exc=error)
@@ -285,7 +285,7 @@ class _Receiver(asyncio.BufferedProtocol):
         self._have = 0  # of the frame, or of ``_first``
         self._room = asyncio.Event()
         self._room.set()
-        self.socket: Any = None  # with TLS: what is encrypted has another length
+        self.socket: Any = None  # None with TLS, whose encrypted data has another length
         self._wakes_at = 1  # bytes
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -347,7 +347,7 @@ class _Receiver(asyncio.BufferedProtocol):
 
 
 class _Fields:
-    """What the library's types read an answer from; large fields are views."""
+    """The input from which the library's types read an answer; large fields are views."""
 
     def __init__(self, frame: memoryview) -> None:
         self._frame = frame

@@ -1,7 +1,7 @@
 """Whether the brokers that a task's clients talk to answer. Clients report it, the host of the task takes it.
 
-A client calls ``lost`` and ``found`` on a thread of its task; what that thread gave to ``listen`` is called. asyncio's
-tasks inherit it from the thread that makes them. On other threads nothing happens.
+A client calls ``lost`` and ``found`` on a thread of its task. They call the function that this thread gave to
+``listen``. asyncio's tasks inherit it from the thread that makes them. On other threads nothing happens.
 """
 
 from __future__ import annotations

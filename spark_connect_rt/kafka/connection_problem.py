@@ -17,7 +17,7 @@ from aiokafka.errors import AuthenticationFailedError, SaslAuthenticationFailed,
 from spark_connect_rt.config.bootstrap_servers import bootstrap_addresses
 from spark_connect_rt.kafka.group_security import connection_arguments
 
-# Why a broker will not have this client: what a coordinator's answers and failed connections have in common.
+# Why a broker rejects this client, for a coordinator's answers and for failed connections.
 
 
 @dataclass(frozen=True, slots=True)

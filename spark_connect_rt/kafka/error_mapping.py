@@ -86,7 +86,7 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
     UnknownTopicError: ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"),
     NotFoundError: ("GROUP_ID_NOT_FOUND",),
     BadRequestError: ("_INVALID_ARG", "INVALID_REQUEST", "TOPIC_EXCEPTION", "_CONFLICT"),
-    RetriableError: (  # librdkafka's own: what it reports while brokers or leaders change
+    RetriableError: (  # librdkafka's own, reported while brokers or leaders change
         "_TRANSPORT",
         "_ALL_BROKERS_DOWN",
         "_DESTROY_BROKER",  # a broker that is gone from the metadata while it is asked
@@ -136,8 +136,8 @@ def is_retriable(error: Any) -> bool:
 
     Args:
         error: a code of Kafka's protocol; an error of librdkafka or the KafkaException around it; an error of aiokafka.
-            A code of the protocol is retriable exactly where Java's exception is; what only a client knows is decided
-            by that client.
+            A code of the protocol is retriable exactly where Java's exception is; the client decides about its own
+            errors.
     """
     if isinstance(error, int):
         return error in _RETRIABLE_CODES

@@ -1,4 +1,4 @@
-"""What code on an executor needs from outside: clients and plug-ins. Handed in by ``app`` as one picklable name.
+"""The external needs of code on an executor: clients and plug-ins. Handed in by ``app`` as one picklable name.
 
 The launch carries ``clients`` = "package.module:factory"; the executor imports it and calls ``factory()`` to get
 an ExecutorClients. In-memory twin: testing.memory_executor_clients.
@@ -83,7 +83,7 @@ class SkipsRefused(Protocol):
     def skip_refused(self) -> None:
         """From now on leave such records out: too large for a request or the topic, without a key it must have.
 
-        Its place in ``metadata`` holds None. Whatever else fails a delivery still does. Before the first ``produce``.
+        Its place in ``metadata`` holds None. Every other error still fails a delivery. Before the first ``produce``.
         """
 
     def refused(self) -> list[RefusedRecord]:
@@ -104,8 +104,9 @@ class IdleNotifier(Protocol):
 class TransactionalProducer(BatchProducer, Protocol):
     """Writes records that readers of committed data see all at once or never (KIP-618). One thread.
 
-    Producers of one transactional id shut each other out: who called ``claim`` last writes. What a fenced one sends is
-    refused; every call then raises FencedError. After any other error the open transaction can only be aborted.
+    Producers of one transactional id fence each other: only the last to call ``claim`` can write. The broker rejects
+    records of a fenced producer, and each of its calls raises FencedError. After any other error the open transaction
+    can only be aborted.
     """
 
     def claim(self, timeout_ms: int) -> None:
@@ -165,13 +166,13 @@ class ExecutorClients(Protocol):
     """Makes clients on an executor. Configurations are Java client properties, secrets resolved here."""
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
-        """Return a new producer."""
+        """Return a new producer with these properties."""
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
         """Return a new producer; ``config`` holds its ``transactional.id``."""
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
-        """Return a new consumer."""
+        """Return a new consumer with these properties."""
 
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
         """Create a topic of one partition when it is missing; return whether it was. ``config`` is an admin client's.

@@ -36,13 +36,13 @@ from spark_connect_rt.kafka.membership.group_wire import OffsetDeleteRequest, fo
 
 TIMEOUT_MS = 30_000
 PAUSE_S = 0.2  # between two questions to a coordinator that is not ready
-_NO_MEMBER = ("", -1)  # who commits from outside: member id and generation
+_NO_MEMBER = ("", -1)  # member id and generation of a commit from outside
 _NO_LIMIT_MS = -1  # offsets stay as long as the broker keeps any
 _GONE = ("GROUP_ID_NOT_FOUND",)  # nothing is left to forget
 _IN_USE = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
 
 Errors = Iterator[tuple[str, int]]
-"""What an answer says went wrong: where (empty: with all of it) and the broker's error code, 0 for none."""
+"""The errors in an answer: the place (empty: the whole request) and the broker's error code, 0 for none."""
 
 
 class KafkaGroupOffsets:
@@ -52,7 +52,7 @@ class KafkaGroupOffsets:
         self._timeout_ms = timeout_ms
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See ``kafka.interfaces.GroupOffsets.committed``."""
+        """Return the committed offsets of the group; empty when there is no such group."""
         return {place: offset for place, (offset, _) in self.committed_with_metadata(properties, group).items()}
 
     def committed_with_metadata(
@@ -70,7 +70,7 @@ class KafkaGroupOffsets:
         }
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See ``kafka.interfaces.GroupOffsets.is_in_use``."""
+        """Return whether the group has members."""
         with closing(KafkaAdmin(properties)) as admin:
             return admin.group_is_active(group, self._timeout_ms)
 
@@ -85,12 +85,12 @@ class KafkaGroupOffsets:
         self._ask(properties, group, request, f"altering the offsets of group {group}", _partition_errors)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See ``kafka.interfaces.GroupOffsets.forget``."""
+        """Forget the offsets of some partitions. Raises GroupInUseError if the group subscribes to them."""
         request = OffsetDeleteRequest(group, partitions)
         self._ask(properties, group, request, f"deleting offsets of group {group}", forgotten, _GONE)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See ``kafka.interfaces.GroupOffsets.delete``."""
+        """Delete the whole group; it may be gone already. Raises GroupInUseError."""
         self._ask(properties, group, DeleteGroupsRequest([group]), f"deleting group {group}", _group_errors, _GONE)
 
     def _ask(

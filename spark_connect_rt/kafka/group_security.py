@@ -1,8 +1,8 @@
 """TLS and SASL of the group's own connections: Java client properties -> arguments of aiokafka's connections.
 
-Owns the last step only: what the Java names mean is decided once, by ``sasl_config`` and ``tls_config``, for
-these connections and for librdkafka's. What cannot be mapped is refused by name, never ignored: a silently
-weaker connection would be worse than none.
+Owns the last step only: ``sasl_config`` and ``tls_config`` define the meaning of the Java names, for these connections
+and for librdkafka's. A setting that cannot be mapped is refused by name, never ignored: a silently weaker connection
+would be worse than none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """What aiokafka asks for tokens."""
+    """The provider that aiokafka asks for tokens."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
@@ -36,12 +36,12 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         """Return the token's text; fetched off the loop, whose heartbeats go on. Raises SaslAuthenticationFailed."""
         try:
             token = await asyncio.get_running_loop().run_in_executor(None, self._source.token)
-        except TokenRefusedError as error:  # asking again changes nothing: what the library takes for that
+        except TokenRefusedError as error:  # the library does not retry after this error, and a retry could not succeed
             raise SaslAuthenticationFailed(str(error)) from error
         return token.text
 
     def extensions(self) -> dict[str, str]:
-        """Return the SASL extensions."""
+        """Return the SASL extensions, as the settings list them."""
         return dict(self._source.settings.extensions)
 
 

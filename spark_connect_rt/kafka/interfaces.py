@@ -23,7 +23,7 @@ OnLost = Callable[[Sequence[TopicPartition]], None]
 
 @dataclass(frozen=True, slots=True)
 class GroupGeneration:
-    """One member in one generation of its group: what a broker fences transactions by (KIP-447)."""
+    """One member in one generation of its group, by which a broker fences transactions (KIP-447)."""
 
     group: str
     generation: int
@@ -96,7 +96,7 @@ class GroupOffsets(Protocol):
 
 
 class TableMemory(Protocol):
-    """What the table of a Spark-written sink remembers of its last batch (decision 0001)."""
+    """The memory that the table of a Spark-written sink has of its last batch (decision 0001)."""
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Finish what a crash left half done; return per partition the (start, end) that the table holds."""

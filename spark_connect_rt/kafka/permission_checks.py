@@ -1,4 +1,4 @@
-"""What a client may do in a cluster, found out without doing it (port ``operations.checks.model.Clusters``).
+"""A client's rights in a cluster, found out without using them (port ``operations.checks.model.Clusters``).
 
 Rights are those that brokers tell of a client (KIP-430); a topic that would be made is sent to be validated only.
 """
@@ -62,13 +62,13 @@ class PermissionChecks:
     """Port Clusters; a client is made for each question."""
 
     def reach(self, properties: Mapping[str, str], limit_s: float) -> int:
-        """See Clusters."""
+        """Return the number of brokers. Raises ConnectError if none can be reached."""
         with closing(KafkaAdmin(properties)) as admin:
             admin.check_reachable(int(limit_s * 1000))
             return admin.broker_count(int(limit_s * 1000))
 
     def topics(self, properties: Mapping[str, str], limit_s: float) -> Mapping[str, int]:
-        """See Clusters."""
+        """Return the number of partitions of each visible topic. Raises ConnectError."""
         with closing(KafkaAdmin(properties)) as admin, admin.client() as client:
             admin.check_reachable(int(limit_s * 1000))  # says what is in the way
             try:
@@ -80,7 +80,7 @@ class PermissionChecks:
     def rights(
         self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float
     ) -> Mapping[str, TopicRights | None]:
-        """See Clusters."""
+        """Return the client's rights on each topic, None for a topic that it cannot see. Raises ConnectError."""
         if not topics:
             return {}
         found: dict[str, TopicRights | None] = {}
@@ -106,7 +106,9 @@ class PermissionChecks:
         return found
 
     def obstacle(self, properties: Mapping[str, str], plan: NewTopicPlan, limit_s: float) -> str:
-        """See Clusters."""
+        """Return why the topic cannot be created, by validation only; empty: it can, or it exists. Raises
+        RetriableError.
+        """
         new = NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(plan.settings))
         with closing(KafkaAdmin(properties)) as admin, admin.client() as client:
             answers = client.create_topics([new], validate_only=True, request_timeout=limit_s)

@@ -139,7 +139,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 _SETTINGS = {
     "enable.partition.eof": "false",
-    # Between assign and pause one fetch may slip through; what it brings is dropped, so let it be small.
+    # Between assign and pause one fetch may slip through. Its records are dropped, so let it be small.
     "queued.min.messages": "1",
     "fetch.message.max.bytes": "1024",
 }
@@ -199,7 +199,7 @@ class KafkaSinkGroup:
         self._consumer = self._new_consumer()
 
     def poll(self, timeout_ms: int) -> None:
-        """See the port. What a callback raises comes out of here, after the rebalance step is completed."""
+        """See the port. An error of a callback is raised here, after the rebalance step is completed."""
         if self._pattern is not None and time.monotonic() >= self._resolve_at_s:
             self._resolve()
         elif names := self._watch.names_to_look_for(_now_ms()):
@@ -212,7 +212,7 @@ class KafkaSinkGroup:
             self._take_error(message.error())
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See ``kafka.interfaces.SinkGroup.commit``."""
+        """Commit next offsets now. Raises FencedError if a partition or the generation is no longer this member's."""
         if not offsets:
             return
         gone = sorted(str(partition) for partition in offsets if partition not in self._held)
@@ -233,7 +233,7 @@ class KafkaSinkGroup:
                 raise connect_error(answer.error, f"committing {answer.topic}-{answer.partition} of group {self.group}")
 
     def generation(self) -> GroupGeneration | None:
-        """See the port."""
+        """Return the generation that this member is in; None: it has not joined."""
         return None if self._consumer is None else generation_of(self._consumer.consumer_group_metadata())
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -251,7 +251,7 @@ class KafkaSinkGroup:
         return self._watch.missing
 
     def close(self) -> None:
-        """See ``kafka.interfaces.SinkGroup.close``."""
+        """Leave the group, which revokes first. Raises an error of the callbacks. May be called twice."""
         if not self._closed:
             self._closed = True
             if self._consumer is not None:

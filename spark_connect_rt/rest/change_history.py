@@ -78,7 +78,7 @@ class ChangeQuery:
 
 
 class History(Protocol):
-    """What one worker knows of its group's changes. Reads block up to a few seconds, and never raise for Kafka."""
+    """One worker's knowledge of its group's changes. Reads block up to a few seconds, and never raise for Kafka."""
 
     def served(self, request: Request[Any], who: str, note: str, *, here: bool) -> None:
         """Note who asked for what was done; ``here`` False: another worker did it. Returns at once, never raises."""

@@ -1,7 +1,7 @@
 """Concurrent edits of a configuration: the version that was read goes along, and the second edit is refused (ours).
 
 ``GET .../config`` has an ``ETag``; ``PUT`` and ``PATCH`` take it as ``If-Match``, or the number of the change that the
-history names. What another one changed meanwhile is the refusal's ``diff``. Java workers neither send nor check these.
+history names. The refusal's ``diff`` shows the changes of others in between. Java workers neither send nor check these.
 """
 
 from __future__ import annotations

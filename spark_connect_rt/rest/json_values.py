@@ -15,7 +15,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def as_json(value: Any) -> Any:
-    """Return dicts, lists and plain values, fields and keys in their order; what has no JSON form stays as it is."""
+    """Return dicts, lists and plain values, fields and keys in order. A value without a JSON form is unchanged."""
     kind: Any = type(value)
     return value if kind in _PLAIN else _writer_of(kind)(value)
 

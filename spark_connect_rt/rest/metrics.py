@@ -47,7 +47,7 @@ def metrics_text(values: Iterable[MetricValue]) -> bytes:
 
 
 class _Gathered:
-    """What ``generate_latest`` asks of a registry."""
+    """The part of a registry that ``generate_latest`` uses."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

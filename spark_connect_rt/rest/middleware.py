@@ -112,7 +112,7 @@ RawHeaders = list[tuple[bytes, bytes]]
 
 
 class ResponseHeaders:
-    """ASGI: applies the rules around ``app``; what the application itself sets wins over ``set``."""
+    """ASGI: applies the rules around ``app``; headers that the application itself sets win over ``set``."""
 
     def __init__(self, app: Asgi, rules: Sequence[HeaderRule], now_ms: Callable[[], int]) -> None:
         self._app = app
@@ -138,7 +138,7 @@ class ResponseHeaders:
             if rule.replaces:
                 added = [pair for pair in added if pair[0] != name]
             added.append((name, self._value(rule).encode("latin-1", "replace")))
-        # The filter works before the resource does: what a resource sets (its content type) replaces the filter's.
+        # The filter works before the resource does: a header of the resource (its content type) replaces the filter's.
         mine = {name for name, _ in own}
         return [*(pair for pair in added if pair[0] not in mine), *own]
 
@@ -148,7 +148,7 @@ class ResponseHeaders:
         return formatdate((self._now_ms() + int(rule.value)) / 1000, usegmt=True)
 
 
-# What plug-in code raises under a request is that request's failure: SystemExit must not end the listener's thread.
+# An exception of plug-in code fails only its request: SystemExit must not end the listener's thread.
 
 
 class PluginExits:

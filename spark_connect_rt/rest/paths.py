@@ -17,7 +17,7 @@ from starlette.requests import Request
 Scope = MutableMapping[str, Any]
 AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
 
-_SEGMENT_SAFE = "!$&'()*+,;=:@"  # what RFC 3986 allows in a segment unencoded, as Java's UriBuilder
+_SEGMENT_SAFE = "!$&'()*+,;=:@"  # characters that RFC 3986 allows in a segment unencoded, as Java's UriBuilder
 
 ConnectorName = Annotated[str, Path(description="Name of the connector, percent-encoded (a slash as %2F).")]
 _NUMBER = re.compile(r"[+-]?[0-9]+")

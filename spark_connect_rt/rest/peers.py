@@ -53,7 +53,7 @@ class GroupWorker:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What one worker answered. ``why`` is empty if it did, and else says in one line why not."""
+    """One worker's answer. ``why`` is empty if it did, and else says in one line why not."""
 
     worker: GroupWorker
     answer: Any = None
@@ -102,14 +102,14 @@ class GroupReads(Protocol):
 PATH = "internal/group-reads"
 MEMBERS = "members"
 THREADS = 32
-OPEN_MOST = 3  # requests that one worker has not answered; what comes more is not sent to it
+OPEN_MOST = 3  # open requests to one worker; further ones are not sent to it
 MEMBERS_AGAIN_S = 5.0  # after the leader did not say who they are
 
 log = logging.getLogger(__name__)
 
 
 class HttpGroupReads:
-    """Implements rest.peers.GroupReads."""
+    """Implements rest.peers.GroupReads over HTTP. Any thread."""
 
     def __init__(
         self,
@@ -141,22 +141,22 @@ class HttpGroupReads:
         """Nothing is to be started: threads come with the first read."""
 
     def stop(self) -> None:
-        """Ask no one any more; what is under way ends at its limit."""
+        """Ask no worker any more. Requests in flight end at their limit."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def serve(self, what: str, read: Serve) -> None:
-        """See ``GroupReads.serve``."""
+        """Answer reads called ``what`` with this function from now on."""
         self._served[what] = read
 
     def answer(self, what: str, arguments: Mapping[str, Any]) -> Any:
-        """See ``GroupReads.answer``."""
+        """Return this worker's answer. Raises NotFoundError if it does not serve such a read."""
         read = self._served.get(what)
         if read is None:
             raise NotFoundError(f"this worker does not support the read {what}")
         return read(arguments)
 
     def workers(self) -> Sequence[GroupWorker]:
-        """See ``GroupReads.workers``."""
+        """Return the members of the group, this worker first; may ask the leader."""
         standing = self._views.standing()
         urls = {} if self._peers is None else {_id_of(url): url for url in self._urls(standing)}
         urls.pop(standing.worker_id, None)
@@ -171,7 +171,7 @@ class HttpGroupReads:
         limit_ms: int = ASK_LIMIT_MS,
         only: Collection[str] | None = None,
     ) -> Sequence[WorkerAnswer]:
-        """See ``GroupReads.ask``."""
+        """Ask every worker at once, or those in ``only``; return all answers within ``limit_ms``. Blocks."""
         wanted = arguments or {}
         body = json.dumps(wanted, separators=(",", ":")).encode()
         asked = [worker for worker in self.workers() if only is None or worker.worker_id in only]
@@ -309,7 +309,7 @@ class HttpPeerClient:
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """See ``group.peers.PeerClient.request``."""
+        """Return the answer. Raises UnreachableError (nothing was sent), RetriableError, TimedOutError."""
         import httpx
 
         timeout = httpx.Timeout(timeout_ms / 1000, connect=min(CONNECT_LIMIT_S, timeout_ms / 1000))
@@ -326,7 +326,7 @@ class HttpPeerClient:
         return PeerAnswer(answer.status_code, answer.content, dict(answer.headers))
 
     def close(self) -> None:
-        """See ``group.peers.PeerClient.close``."""
+        """Close all connections to other workers."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:

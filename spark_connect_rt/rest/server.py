@@ -165,5 +165,5 @@ def cannot_listen(listener: Listener, setting: str, error: OSError) -> StartupEr
 
 
 def _is_no_offered_upgrade(record: logging.LogRecord) -> bool:
-    """Every client of the JDK offers HTTP/2 with each request: who does not take it up goes on with HTTP/1.1."""
+    """Every client of the JDK offers HTTP/2 with each request: a server that ignores it continues with HTTP/1.1."""
     return not record.msg.startswith(("Unsupported upgrade request", "No supported WebSocket library"))

@@ -153,7 +153,7 @@ class PluginReport(JsonShape):
     )
 
 
-# What describes one operation of the REST API: the classes that rest/description makes /openapi.json from.
+# Description of one operation of the REST API: rest/description makes /openapi.json from these classes.
 
 
 Shape = Any

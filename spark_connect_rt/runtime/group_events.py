@@ -1,7 +1,7 @@
-"""The group's own story as values: what happened on a worker, and the port by which parts of it say so.
+"""Events of the group as values, and the port through which parts of a worker report them.
 
-Owns the kinds of events, and what an event holds. Whatever a part of the worker wants shown at ``/admin/events`` goes
-through ``RecordEvent``; who keeps it is not its business.
+Owns the kinds of events, and what an event holds. A part of the worker sends an event for ``/admin/events`` to
+``RecordEvent`` and does not depend on who stores it.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class RecordEvent(Protocol):
 
         Args:
             kind: one of ``KINDS``.
-            summary: what happened, in one line; secrets are hidden in it and in ``details``.
-            details: values that JSON has words for.
-            key: names what several workers see alike (``config_event_key``): shown as one event.
+            summary: the event in one line; secrets are hidden in it and in ``details``.
+            details: values that JSON can represent.
+            key: names an event that several workers see alike (``config_event_key``): it is shown once.
                 Empty: only this worker can know of it.
         """
 

@@ -1,6 +1,7 @@
 """Every metric this worker counts, declared once: Kafka's own names where Kafka has them.
 
-Owns names, units and meaning, and the form a measured value has. Who counts is runtime's, how it is shown is REST's.
+Owns names, units and meaning, and the form a measured value has. The runtime counts, and REST decides how to show the
+values.
 """
 
 from __future__ import annotations

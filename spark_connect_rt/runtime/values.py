@@ -1,4 +1,4 @@
-"""What a herder answers: frozen values, shown as JSON with the fields in this order (Java ``rest.entities``).
+"""Answers of a herder: frozen values, shown as JSON with the fields in this order (Java ``rest.entities``).
 
 Owns: the names and order of fields of the REST API's answers. Docstrings and descriptions are those of its OpenAPI
 description.
@@ -52,7 +52,7 @@ N = TypeVar("N", RestartNote, ProgressNote)
 
 
 def note_of(kind: type[N], found: Any) -> N | None:
-    """Return a note as statuses carry it, None where there is none; what this version does not know is left out."""
+    """Return a note as statuses carry it, None if there is none. Fields that this version does not know are omitted."""
     if not isinstance(found, Mapping):
         return None
     return kind(**{member.name: found[member.name] for member in fields(kind) if member.name in found})
@@ -141,7 +141,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class InternalKey:
-    """What internal requests are checked with: ``required`` only under protocol ``sessioned`` (KIP-507)."""
+    """The key that verifies internal requests; ``required`` only under protocol ``sessioned`` (KIP-507)."""
 
     required: bool
     key: bytes | None  # None: not read from the config topic yet
@@ -202,7 +202,7 @@ class WorkerStanding:
 
 
 class TaskPace(NamedTuple):
-    """What is asked of every task every few seconds; cheaper than its progress."""
+    """A task's pace, asked of every task every few seconds; cheaper than its progress."""
 
     task: ConnectorTaskId
     records: int

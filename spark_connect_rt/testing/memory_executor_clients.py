@@ -124,7 +124,7 @@ class _MemoryProducer:
         self._skips = True
 
     def refused(self) -> list[RefusedRecord]:
-        """See ``kafka.executor_clients.SkipsRefused.refused``."""
+        """Return the records that were left out since the last call, and why."""
         taken, self._refused = self._refused, []
         return taken
 

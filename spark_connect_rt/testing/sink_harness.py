@@ -256,7 +256,7 @@ class SinkHarness:
         return runner
 
     def stop(self) -> None:
-        """Close the partitions and stop; what was not committed is delivered again after the next start."""
+        """Close the partitions and stop. Records that were not committed are delivered again after the next start."""
         runners, self._runners = self._runners, []
         with contextlib.ExitStack() as ends:
             ends.callback(self.hosted.connector.stop)
@@ -362,7 +362,7 @@ class SinkHarness:
             try:
                 runner.commit()
             except BaseException:
-                runner.puts = None  # what is in hand is read again, too
+                runner.puts = None  # records in hand are read again, too
                 raise
         return self.committed
 

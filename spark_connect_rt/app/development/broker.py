@@ -90,7 +90,7 @@ class Broker:
         return all(end == 0 or self._consumer.position(place) >= end for place, end in self._ends.items())
 
     def close(self) -> None:
-        """Close the clients."""
+        """Close the producer and the consumer, if they were opened."""
         producer, self._producer = self._producer, None
         consumer, self._consumer = self._consumer, None
         for client in (producer, consumer):

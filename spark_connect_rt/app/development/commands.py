@@ -1,4 +1,4 @@
-"""The words ``connectrt new`` and ``connectrt dev``. What they do is app/development, imported when it is needed."""
+"""The words ``connectrt new`` and ``connectrt dev``. Their code is in app/development, imported when it is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]],
 
 
 class ConnectorKind(StrEnum):
-    """What ``connectrt new`` writes."""
+    """The kinds of project that ``connectrt new`` writes."""
 
     source = "source"
     sink = "sink"

@@ -26,7 +26,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.plugins.locations import ENTRY_POINTS
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, MemoryOffsets
 
-# What a failure of a connector shows its author: the lines of the author's own files first, then everything.
+# Traces for the author of a connector: the lines of the author's own files first, then everything.
 
 
 Line = tuple[str, str | None]
@@ -96,7 +96,7 @@ def _named(error: BaseException) -> str:
 Snapshot = Mapping[Path, tuple[int, int]]
 """File -> (time of its last change in ns, size in bytes)."""
 
-# Only sources: what the connector itself writes into its folder must not reload it.
+# Only sources: files that the connector itself writes into its folder must not reload it.
 _NAMES = (PYPROJECT, ENTRY_POINTS)
 _LEFT_OUT = ("__pycache__", "node_modules", "site-packages", "build", "dist")
 
@@ -144,7 +144,7 @@ class _End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DevOptions:
-    """What a command line asks for.
+    """The options of one command line.
 
     ``worker``: a worker's settings: converters, ``config.providers``, and with ``bootstrap.servers`` those of clients.
     ``most_records``: end after so many; None: no limit. ``once``: end when nothing is left.

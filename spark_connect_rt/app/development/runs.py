@@ -95,7 +95,7 @@ _REASON = "__connect.errors.exception.message"
 
 
 class RunStep(NamedTuple):
-    """What one poll or put came to: in how many seconds the next one is due, and whether nothing is left to read."""
+    """The result of one poll or put: in how many seconds the next one is due, and whether nothing is left to read."""
 
     wait_s: float
     is_last: bool = False
@@ -139,13 +139,13 @@ class SourceRun:
         self._letters = 0
 
     def start(self) -> None:
-        """See Run."""
+        """Check the broker, if there is one, and start the connector."""
         if self._broker is not None:
             self._broker.check()
         self._harness.start()
 
     def step(self, most: int | None = None) -> RunStep:
-        """See Run."""
+        """Poll once; show or send the records, and return when the next poll is due."""
         harness = self._harness
         before = {as_json(partition): offset for partition, offset in harness.offsets.all()}
         try:
@@ -180,7 +180,7 @@ class SourceRun:
         self._letters = len(self._harness.errants)
 
     def stop(self) -> None:
-        """See Run."""
+        """Stop the connector and close the broker's clients."""
         try:
             self._harness.stop()
         finally:
@@ -226,7 +226,7 @@ class SinkRun:
         return self._harness.committed
 
     def start(self) -> None:
-        """See Run."""
+        """Check the broker, if there is one, start the connector and subscribe to its topics."""
         if isinstance(self._given, Broker):
             self._given.check()
         self._harness.start()
@@ -237,7 +237,7 @@ class SinkRun:
             self._terminal.line(f"{len(self._harness.tasks)} tasks share the partitions", "faint")
 
     def step(self, most: int | None = None) -> RunStep:
-        """See Run."""
+        """Put the available records once, commit, and return when the next put is due."""
         came = self._take_given()
         self._show_new(most)
         before = dict(self._harness.committed)
@@ -302,7 +302,7 @@ class SinkRun:
         self._letters = len(letters)
 
     def stop(self) -> None:
-        """See Run."""
+        """Stop the connector and close the broker's clients."""
         try:
             self._harness.stop()
         finally:

@@ -1,4 +1,4 @@
-"""What ``connectrt new sink`` writes: a sink that appends lines to a file, its tests, configuration and records."""
+"""The project of ``connectrt new sink``: a sink that appends lines to a file, its tests, configuration and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``connectrt new source`` writes: a source that numbers entries, its tests and its configuration."""
+"""The project of ``connectrt new source``: a source that numbers entries, its tests and its configuration."""
 
 from __future__ import annotations
 

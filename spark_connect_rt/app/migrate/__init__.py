@@ -1,1 +1,1 @@
-"""``connectrt migrate check``: what a Java worker's file, plug-ins and topics become here; read only."""
+"""``connectrt migrate check``: shows how a Java worker's file, plug-ins and topics would work here; read only."""

@@ -129,7 +129,7 @@ _JAVA_CLASSES = ("interceptor.classes", "partitioner.class", "metric.reporters",
 
 @dataclass(frozen=True, slots=True)
 class MigrationState:
-    """What topics and group hold."""
+    """The contents of the topics and the group."""
 
     lines: list[MigrationFinding]
     connectors: list[Given]
@@ -145,7 +145,8 @@ def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
 
 
 def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
-    """Return everything there is to say about a Java worker's file. What cannot be read is a line of it.
+    """Return everything there is to say about a Java worker's file. The report has a line for everything that cannot be
+    read.
 
     Raises BadConfigError: the file is of another kind.
     """
@@ -227,7 +228,7 @@ def client_complaints(settings: Mapping[str, str]) -> dict[str, list[str]]:
     """Return what the Kafka clients here refuse of a worker's settings: setting as the file has it -> why.
 
     The worker's own clients and its tasks' producers, consumers and admin clients are judged with the values that each
-    of them would get. What refers to a config provider is left out: its value is not known here.
+    of them would get. Settings that refer to a config provider are left out, because their values are not known here.
     """
     known = {name: value for name, value in settings.items() if "${" not in (value or "")}
     servers = {name: value for name, value in known.items() if name == "bootstrap.servers"}

@@ -1,4 +1,4 @@
-"""The words ``connectrt migrate check``. What it does is app/migration, imported when it is needed."""
+"""The words ``connectrt migrate check``. Its code is in app/migration, imported when it is needed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,9 @@ _SUFFIX = ".class"
 
 
 class PluginJars:
-    """``PluginJars(["/plugins"]).location_of("io.debezium.connector.postgresql.PostgresConnector")``."""
+    """Finds classes in jars:
+    ``PluginJars(["/plugins"]).location_of("io.debezium.connector.postgresql.PostgresConnector")``.
+    """
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = [Path(folder) for folder in folders]
@@ -90,7 +92,7 @@ class MigrationCatalog:
         self._jars = jars
 
     def find(self, name: str, version: str | None = None, runtime: str = "auto") -> PlannedPlugin | None:
-        """See Catalog.find."""
+        """Return the plug-in that a worker would run for this name; None if there is none."""
         wanted = f"{name}{RUNTIME_MARK}{runtime}" if runtime in (JAVA, PYTHON) else name
         try:
             found = self._plugins.find(versioned(wanted, version))
@@ -109,7 +111,7 @@ class MigrationCatalog:
         return PlannedPlugin(name, "", version, problem=why)
 
     def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
-        """See Catalog.unread."""
+        """Return the settings of a configuration that the connector does not declare; empty if its class is missing."""
         try:
             connector_class = self._plugins.class_of(name)
             if not issubclass(connector_class, Connector):

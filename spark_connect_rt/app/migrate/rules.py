@@ -25,7 +25,7 @@ JAVA, PYTHON = "java", "python"
 
 
 class Fate(Enum):
-    """What becomes of one line, from nothing at all to something a person has to do first."""
+    """The outcome for one line, from nothing at all to something that a person has to do first."""
 
     SAME = "same"
     DIFFERS = "differs"  # it works, not exactly as in Java: the sentence says how
@@ -76,7 +76,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorVerdict:
-    """What becomes of one connector."""
+    """The outcome for one connector."""
 
     name: str
     class_name: str
@@ -90,7 +90,7 @@ class ConnectorVerdict:
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
-    """Everything there is to say; ``topics``: what the internal topics and the group say."""
+    """The whole report; ``topics``: findings about the internal topics and the group."""
 
     worker: Sequence[MigrationFinding]
     topics: Sequence[MigrationFinding]
@@ -125,7 +125,7 @@ class Given:
     config: Mapping[str, str]
     state: str
     tasks: int
-    failed: Sequence[str]  # what of it has FAILED: "connector", "task 0"
+    failed: Sequence[str]  # its parts that have FAILED: "connector", "task 0"
     worker: Mapping[str, str]
     mixed_group: bool = True  # whether Java workers are to run beside ours meanwhile
 

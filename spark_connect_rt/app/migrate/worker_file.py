@@ -1,7 +1,7 @@
 """Judges each line of a Java worker's properties file.
 
-Owns: what differs and what has no effect, by setting. A setting is what ``config.worker`` declares; nothing is left
-out of the report, also what neither Java nor this product reads.
+Owns the settings that differ, and those that have no effect. A setting is what ``config.worker`` declares; nothing is
+left out of the report, also what neither Java nor this product reads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from spark_connect_rt.config.nearest_name import nearest_name
 
 # Settings of Kafka Connect whose effect this version does not have, and that promise nothing by their defaults.
 #
-# A promise that would be broken in silence (protection, delivery) is refused where the setting is checked; what only
-# changes comfort is said on the reference pages. A line goes when the feature comes.
+# If a promise (protection, delivery) would be broken in silence, the setting is refused where it is checked. The
+# reference pages describe settings that change only comfort. A line goes when the feature comes.
 
 
 WITHOUT_EFFECT = {
@@ -64,7 +64,7 @@ class WorkerFile:
     catalog: ClassCatalog
     client_problem: Callable[[str, str], str | None]
     shown: Callable[[str], str]  # a setting's value without secrets
-    complaints: Mapping[str, Sequence[str]]  # what the parser refuses
+    complaints: Mapping[str, Sequence[str]]  # refusals of the parser
 
 
 def worker_lines(file: WorkerFile) -> list[MigrationFinding]:

@@ -1,4 +1,4 @@
-"""What ``connectrt mirror client`` does: KIP-382's MirrorClient as a command."""
+"""Implements ``connectrt mirror client``: KIP-382's MirrorClient as a command."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class MirroredCluster:
         """Return the records with these offsets, as digests. Raises TimedOutError, ConnectError."""
         if not offsets:
             return []
-        # What is deleted meanwhile is passed over, whatever the flow's own consumers do.
+        # Records that are deleted meanwhile are skipped, whatever the flow's own consumers do.
         own = {"group.id": "connectrt-mirror-verify", **self._consumer, "auto.offset.reset": "earliest"}
         client = make_consumer(own, {"enable.partition.eof": "true"})
         try:
@@ -122,7 +122,7 @@ def _seen(message: Any, with_time: bool) -> ComparedRecord:
     return ComparedRecord(message.offset(), content, key, value is None)
 
 
-# What a cluster's topics tell of its mirroring (Java ``MirrorClient``, KIP-382). Pure: names and records in.
+# Facts about mirroring in a cluster's topics (Java ``MirrorClient``, KIP-382). Pure: names and records in.
 
 
 @dataclass(frozen=True, slots=True)

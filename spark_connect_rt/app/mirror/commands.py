@@ -34,7 +34,7 @@ Sample = Annotated[int, typer.Option("--sample", min=1, help="Compare about this
 
 
 class _RunsByDefault(TyperGroup):
-    """``mirror FILE`` means ``mirror run FILE``."""
+    """A group in which ``mirror FILE`` means ``mirror run FILE``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] != "--help":

@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FlowContext:
-    """What the flows of one process share. ``address`` None: no internal REST, other processes cannot ask this one."""
+    """The parts that the flows of one process share. ``address`` None: no internal REST, other processes cannot ask
+    this one.
+    """
 
     config: MirrorMakerConfig
     session: Callable[[], Any]  # returns the one SparkSession, waiting for it

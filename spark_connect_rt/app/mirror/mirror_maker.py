@@ -34,7 +34,7 @@ from spark_connect_rt.rest.listening.free_ports import FreePorts
 from spark_connect_rt.rest.server import RestServers
 from spark_connect_rt.runtime.values import TaskProgress, WorkerProgress
 
-# What a dedicated MirrorMaker shows of its flows: a live table, or log lines.
+# The display of a dedicated MirrorMaker's flows: a live table, or log lines.
 
 
 TELL_EVERY_S = 60.0

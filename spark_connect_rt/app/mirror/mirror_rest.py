@@ -62,7 +62,7 @@ class FlowPeers:
         return self._peers.request(method, below, body, headers, timeout_ms)
 
     def close(self) -> None:
-        """See ``group.peers.PeerClient.close``."""
+        """Close all connections to other processes."""
         self._peers.close()
 
 

@@ -1,7 +1,8 @@
-"""What ``connectrt mirror verify`` does: reads both clusters of a flow, compares, prints, decides the exit code.
+"""Implements ``connectrt mirror verify``: reads both clusters of a flow, compares, prints, decides the exit code.
 
-The order of reading matters while the flow goes on: what has surely been copied, then the target's ends, then the
-source's. So nothing at the target is unknown at the source, and what came in between counts as not copied yet.
+The order of reading matters while the flow continues: first the positions that have surely been copied, then the
+target's ends, then the source's. So nothing at the target is unknown at the source, and what came in between counts as
+not copied yet.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ WHOLE = None
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What one look at both clusters found, in the order of the fields."""
+    """The result of one reading of both clusters, in the order of the fields."""
 
     positions: Mapping[TopicPartition, int]  # of the source: the last record that has surely been copied
     downstream: Mapping[str, Mapping[TopicPartition, int]]  # group -> where it would go on at the target
@@ -94,7 +95,7 @@ class FlowCheck:
 
     def _cluster(self, side: str) -> MirroredCluster:
         consumer = self._flow.client(side, "consumer", "verify")
-        if side == TARGET:  # what a flow that delivers exactly once has given up is not there
+        if side == TARGET:  # records that an exactly-once flow has aborted do not count
             consumer = {**consumer, "isolation.level": "read_committed"}
         return MirroredCluster(self._flow.client(side, "admin", "verify"), consumer)
 
@@ -114,7 +115,7 @@ class FlowCheck:
         return {partition: offset for partition, offset in committed.items() if partition.topic in self._topics}
 
     def _downstream(self, names: list[str]) -> dict[str, dict[TopicPartition, int]]:
-        """Return group -> remote partition -> offset: what is committed there, else the newest checkpoint."""
+        """Return group -> remote partition -> offset: the committed one, else that of the newest checkpoint."""
         records = self._target.records(self._flow.checkpoints_topic())
         translated = checkpoints((record.key, record.value) for record in records)
         return {

@@ -1,4 +1,6 @@
-"""What ``connectrt mirror verify`` says: partitions and groups of a flow, their verdicts, as rows and as JSON. Pure."""
+"""The report of ``connectrt mirror verify``: partitions and groups of a flow, their verdicts, as rows and as JSON.
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class ComparedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What two sequences of records of one partition are to each other; counts of records."""
+    """The comparison of one partition's records at source and target, as counts of records."""
 
     same: int = 0
     missing: int = 0  # at the source, should be at the target, are not
@@ -115,7 +115,7 @@ def contains(sides: Sides) -> Compared:
 
 @dataclass(frozen=True, slots=True)
 class FailOver:
-    """What a group would meet in one partition if it went on at the target now; counts of records.
+    """The effect on a group that would continue at the target now, in one partition; counts of records.
 
     ``lost`` are neither seen yet nor to come; ``not_copied_yet`` are those of them that the flow may still bring.
     """
@@ -188,8 +188,8 @@ def _newest_of_each_key(sides: Sides) -> Sides:
 
 # Which parts of a partition are compared when not all of it is: between two offset syncs, where both sides are known.
 #
-# A sync says that record ``u`` of the source is record ``d`` of the target. What follows ``u`` up to the next sync's is
-# then among what follows ``d`` up to the next sync's.
+# A sync says that record ``u`` of the source is record ``d`` of the target. The records after ``u`` up to the next
+# sync's are then among those after ``d`` up to the next sync's.
 
 
 @dataclass(frozen=True, slots=True)

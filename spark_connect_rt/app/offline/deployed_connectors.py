@@ -32,13 +32,13 @@ DEFAULTS = {"key.converter": _JSON, "value.converter": _JSON}
 
 
 class Deployed:
-    """See DeployedConnectors."""
+    """A group's connectors, asked at a worker or read from the topics. Implements DeployedConnectors."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = DEFAULTS | dict(settings)
 
     def config(self, name: str) -> Mapping[str, str]:
-        """See DeployedConnectors."""
+        """Return a connector's configuration, references unresolved. Raises NotFoundError, ConnectError."""
         url = self._settings.get("connect.url")
         if url:
             return self._asked(url, name)
@@ -50,7 +50,7 @@ class Deployed:
         return config.written()
 
     def offsets(self, name: str) -> OffsetBook:
-        """See DeployedConnectors."""
+        """Return the stored offsets of a connector, deployed or not. Raises ConnectError."""
         return _Book(self._settings, name)
 
     def _asked(self, url: str, name: str) -> Mapping[str, str]:
@@ -79,7 +79,7 @@ class _Book:
             raise
 
     def read(self) -> Sequence[SourceOffset]:
-        """See OffsetBook."""
+        """Return the stored (partition, offset) pairs of the connector."""
         self._store.flush(LIMIT_MS)
         return [
             (partition, offset)
@@ -88,11 +88,11 @@ class _Book:
         ]
 
     def write(self, offsets: Sequence[SourceOffset]) -> None:
-        """See OffsetBook."""
+        """Store these offsets and wait until they are durable."""
         self._store.put(self._name, list(offsets))
         self._store.flush(LIMIT_MS)
 
     def close(self) -> None:
-        """See OffsetBook."""
+        """Close the store and the admin client."""
         self._store.stop()
         self._admin.close()

@@ -36,14 +36,14 @@ WRITE_LIMIT_MS = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """What a change must not meet unless the user allows it."""
+    """Conditions that refuse a change unless the user allows them."""
 
     running_group: bool = True
     records: bool = True
 
 
 class InternalTopics:
-    """``with InternalTopics(settings) as topics: topics.findings()``."""
+    """A group's internal topics: ``with InternalTopics(settings) as topics: topics.findings()``."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.config: WorkerConfig = distributed_config(settings)

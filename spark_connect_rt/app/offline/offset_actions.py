@@ -1,4 +1,4 @@
-"""What ``connectrt offsets alter|reset`` do (KIP-875 from the command line).
+"""Implements ``connectrt offsets alter|reset`` (KIP-875 from the command line).
 
 While workers of the group run, one of them is asked over REST: only it knows that the connector's tasks are stopped.
 While none runs, the same change is carried out here, with the worker's own code, plug-ins and properties.
@@ -74,12 +74,12 @@ class AskedWorker:
         self._peers = peers
 
     def offsets(self) -> list[OffsetPair]:
-        """See Place."""
+        """Return the connector's offsets, as a worker answers them."""
         found = json.loads(self._ask("GET").body)["offsets"]
         return [(entry["partition"], entry["offset"]) for entry in found]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
-        """See Place."""
+        """Have a worker alter the offsets, or reset them (None); return its message."""
         if wanted is None:
             return str(json.loads(self._ask("DELETE").body)["message"])
         listed = [{"partition": partition, "offset": offset} for partition, offset in wanted]
@@ -109,14 +109,14 @@ class OwnStores:
         return self._deps.offset_notes
 
     def offsets(self) -> list[OffsetPair]:
-        """See Place."""
+        """Return the connector's offsets, as this process's stores hold them."""
         return [
             (offset.partition, offset.offset)
             for offset in ConnectorViews(self._deps, self._offsets).offsets(self._name)
         ]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
-        """See Place."""
+        """Alter the offsets, or reset them (None); return the message."""
         return OffsetChange(self._deps, self._offsets, self._name, self._fence).carry_out(wanted)
 
     def _fence(self, name: str) -> None:
@@ -131,7 +131,7 @@ class OwnStores:
 
 
 class NoTables:
-    """What a table remembers can only be read with Spark (port TableMemory)."""
+    """Refuses every read of a table, because only Spark can read it (port TableMemory)."""
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
         """Raise BadRequestError: only a worker's Spark can read the table."""

@@ -1,4 +1,4 @@
-"""What ``connectrt store`` and ``connectrt offsets`` do: topics in, tables, files and exit codes out."""
+"""Implements ``connectrt store`` and ``connectrt offsets``: topics in, tables, files and exit codes out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spark_connect_rt.topics.offset_changes import PRUNE, OffsetPair, OffsetsCha
 from spark_connect_rt.topics.offset_records import OffsetMap
 from spark_connect_rt.topics.store_check import Change, Severity, Stored, StoreFinding, fold_configs, live_records
 
-# What the ``store`` and ``offsets`` commands show and write, made from findings and records. Pure.
+# Output of the ``store`` and ``offsets`` commands, made from findings and records. Pure.
 
 
 def finding_rows(findings: Sequence[StoreFinding]) -> list[tuple[str, ...]]:
@@ -166,7 +166,7 @@ def repair(settings: Mapping[str, str], safety: Path, apply: bool, while_running
 
 
 def list_offsets(settings: Mapping[str, str], connector: str | None, as_json: bool) -> int:
-    """Print every source offset."""
+    """Print every source offset; return the exit code."""
     with InternalTopics(settings) as topics:
         found = offsets_of(topics.stored(), connector)
     if as_json:
@@ -244,7 +244,7 @@ def _print_json(document: Any) -> None:
 
 
 def say(sentence: str) -> None:
-    """Print one line."""
+    """Print one line to standard output."""
     sys.stdout.write(f"{sentence}\n")
 
 

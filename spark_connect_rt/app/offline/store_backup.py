@@ -34,7 +34,7 @@ class StoreBackup:
 
 
 def encode_backup(backup: StoreBackup) -> Iterable[bytes]:
-    """Yield the file's lines."""
+    """Yield the lines of the backup's file."""
     header = {
         "kind": KIND,
         "version": VERSION,

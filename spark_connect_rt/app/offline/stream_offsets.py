@@ -1,4 +1,5 @@
-"""What ``connectrt offsets reconcile`` does: compare a stream's checkpoint with the offset topic, and repair the topic.
+"""Implements ``connectrt offsets reconcile``: compare a stream's checkpoint with the offset topic, and repair the
+topic.
 
 Spark's checkpoint decides where a query of ``format("connectrt")`` goes on; the topic shows it to others, and may be
 behind after a kill or an unfinished ``commitOffsets``. So only the topic is ever written. The checkpoint is read as

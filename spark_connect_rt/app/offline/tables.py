@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the topics and the group say."""
+    """The contents of the topics, and the state of the group."""
 
     stored: Stored
     configs: ClusterConfigState

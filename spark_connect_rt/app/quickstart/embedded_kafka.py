@@ -177,7 +177,7 @@ class EmbeddedKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return ``127.0.0.1:port``."""
+        """Return the broker's address, ``127.0.0.1:port``."""
         return f"127.0.0.1:{self.port}"
 
     @property

@@ -80,7 +80,7 @@ class Places:
 
     @property
     def table(self) -> Path:
-        """Return the table's folder."""
+        """Return the folder of the table."""
         return self.folder / "flights.table"
 
     @property

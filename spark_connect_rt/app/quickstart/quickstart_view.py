@@ -1,4 +1,4 @@
-"""What the quickstart shows: a live table while it runs, a report when it is done."""
+"""The display of the quickstart: a live table while it runs, a report when it is done."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ EVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one run moved and what the table holds; carriers: (code, flights, mean departure delay in minutes)."""
+    """The counts of one run and of the table; carriers: (code, flights, mean departure delay in minutes)."""
 
     csv_rows: int
     table_rows: int
@@ -130,7 +130,7 @@ class Steps:
         self._shown: tuple[bool, float] | None = None
 
     def say(self, text: str) -> None:
-        """Print a line."""
+        """Print a line with the seconds since the start."""
         self._console.print(
             f"[{int(self._now_s() - self._began_s):3d} s] {text}", markup=False, highlight=False, soft_wrap=True
         )

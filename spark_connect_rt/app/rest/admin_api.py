@@ -1,4 +1,4 @@
-"""``/admin``: what this one worker does and has (ours, but for the loggers); served where ``admin.listeners`` says."""
+"""``/admin``: state and actions of one worker (ours, but for the loggers); served where ``admin.listeners`` says."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from spark_connect_rt.rest.shapes import Operation, WorkerEvents
 
 # Puts the resources of the management API together.
 #
-# Owns ``Management``: what stands behind them. A part that is None is not served by this worker: its paths answer 404.
+# Owns ``Management``, the parts behind them. A part that is None is not served by this worker: its paths answer 404.
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """What the management API asks (ports/management)."""
+    """The parts that the management API asks (ports/management)."""
 
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker

@@ -130,7 +130,7 @@ def _parameter(parameter: QueryParameter) -> dict[str, Any]:
     }
 
 
-# What each operation of the REST API takes and answers, as data: the source of /openapi.json.
+# Parameters and answers of each operation of the REST API, as data: the source of /openapi.json.
 #
 # Owns: parameters, bodies, every status that an operation may answer with. Paths are written as the routes have them; a
 # test holds the two against each other, and another one asks every operation for what is not declared here.
@@ -150,7 +150,7 @@ ALWAYS = {
     415: "The content type of the body is not JSON.",
     500: _LATE,
 }
-"""What any operation may be refused with."""
+"""The refusals that any operation may answer with."""
 
 _FLAG = {"type": "boolean", "default": False}
 _FORWARD = QueryParameter(
@@ -288,8 +288,8 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
 
 # JSON Schema of the bodies, made by pydantic from the dataclasses that are served.
 #
-# Owns: what of pydantic's schema is shown. Imported when the description is first asked for, so that a worker's start
-# does not pay for it.
+# Owns which parts of pydantic's schema are shown. Imported when the description is first asked for, so that a worker's
+# start does not pay for it.
 
 
 _REFERENCE = "#/components/schemas/{model}"

@@ -1,8 +1,8 @@
 """The REST API of one worker put together: listeners, TLS, other origins, headers, extensions (Java ``RestServer``).
 
-From outside in: CORS, ``response.http.headers.config``, ``rest.extension.classes`` in their order, the resources. What
-``admin.listeners`` serves has none of these around it, as in Java. The console stands inside the extensions, or on
-``admin.listeners`` where these serve /admin; then it asks the main API with the login that the browser brings.
+From outside in: CORS, ``response.http.headers.config``, ``rest.extension.classes`` in their order, the resources.
+Resources on ``admin.listeners`` have none of these around them, as in Java. The console stands inside the extensions,
+or on ``admin.listeners`` where these serve /admin; then it asks the main API with the login that the browser brings.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ from spark_connect_rt.runtime.herder.herder_api import HerderApi, HerderViews
 
 # The ``commit`` of ``GET /``: 16 hex digits, as clients parse them.
 #
-# In a checkout the commit that is checked out; else a digest of the installed modules: what differs is another build.
+# In a checkout, the commit that is checked out; else a digest of the installed modules: another digest is another
+# build.
 
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -179,17 +180,17 @@ class RestApi:
 
 
 class _Cluster:
-    """What extensions may know: port ClusterState."""
+    """The facts that extensions may know: port ClusterState."""
 
     def __init__(self, views: HerderViews) -> None:
         self._views = views
 
     def kafka_cluster_id(self) -> str:
-        """See ClusterState."""
+        """Return the id of the Kafka cluster, empty while unknown."""
         return self._views.kafka_cluster_id()
 
     def list_connectors(self) -> list[str]:
-        """See ClusterState."""
+        """Return every connector's name, sorted."""
         return self._views.list_connectors()
 
     def connector_config(self, name: str) -> Mapping[str, str]:
@@ -247,7 +248,7 @@ def servers_of(
     """Return a server for each listener, not started.
 
     Args:
-        app: what they serve.
+        app: the application that they serve.
         listeners: where.
         raw: the worker's settings, TLS among them.
         prefix: of the TLS settings.

@@ -1,1 +1,1 @@
-"""The user-facing ``format("connectrt")``."""
+"""The user-facing ``format("connectrt")`` for reads, writes and streams."""

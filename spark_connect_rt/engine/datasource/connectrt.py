@@ -58,7 +58,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the name under which Spark registers the format."""
         return FORMAT
 
     def schema(self) -> str:

@@ -39,11 +39,11 @@ class OffsetBook(Protocol):
         """Store them; returns when they are durable. Raises ConnectError."""
 
     def close(self) -> None:
-        """Give up its clients."""
+        """Close the clients that the book has opened."""
 
 
 class DeployedConnectors(Protocol):
-    """What a worker group knows of its connectors; made with the options as worker properties."""
+    """Connectors of a worker group, as the group's topics describe them. Made with the options as worker properties."""
 
     def config(self, name: str) -> Mapping[str, str]:
         """Return a connector's configuration, references unresolved. Raises NotFoundError, ConnectError."""
@@ -64,7 +64,7 @@ class NamedConnector:
         self._connector, self._config = self._made(load_clients(clients))
 
     def columns(self) -> str:
-        """Return the columns of its rows, as DDL; what types are not said a sample shows. Raises BadConfigError, ..."""
+        """Return the columns of its rows as DDL. Missing types are taken from a sample. Raises BadConfigError, ..."""
         decodes = self.options.decodes
         unsaid = [rule for rule in decodes if rule.type_ddl is None]
         kinds: Mapping[str, pa.DataType] = {}
@@ -191,7 +191,7 @@ def planned_tasks(
 
 
 def class_name(of: type[Any]) -> str:
-    """Return "package.module:Class"."""
+    """Return the name of a class as "package.module:Class"."""
     return f"{of.__module__}:{of.__qualname__}"
 
 
@@ -227,7 +227,7 @@ class StreamBook:
         self._stored = position
 
     def close(self) -> None:
-        """Give up the client."""
+        """Close the book and its clients, if it was opened."""
         if self._book is not None:
             self._book.close()
             self._book = None

@@ -34,7 +34,7 @@ from spark_connect_rt.records.pipeline.connector_converters import ConnectorConv
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
-# What a source task polls as rows in the format's columns, and the context of a task that no worker runs.
+# Polled records as rows in the format's columns, and the context of a task that no worker runs.
 
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class StartingOffsets:
         self._stored = {encode_json(partition): offset for partition, offset in starting}
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """See api.task.OffsetReader."""
+        """Return the given starting offset of each source partition, in order; None where there is none."""
         return [self._stored.get(encode_json(partition)) for partition in partitions]
 
 
@@ -64,7 +64,7 @@ class ReadContext:
         self.pipeline: SourcePipeline | None = None
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
-        """See api.task.SourceTaskContext."""
+        """Pass an unreadable piece of input to the pipeline, which skips it or raises DataError."""
         assert self.pipeline is not None
         self.pipeline.report_errant(place, error, data)
 
@@ -183,7 +183,7 @@ class OpenTask:
 
 
 def open_task(partition: TaskPartition, batch_step: MakeStep | None = None, *, also: Sequence[str] = ()) -> OpenTask:
-    """Start a task; what it polls is decoded as the partition says, or goes another step. Raises what it does.
+    """Start a task. Its records are decoded as the partition defines, or passed to ``batch_step``. Raises what it does.
 
     ``also``: columns that its batches have to have, whether the read has them or not.
     """
@@ -226,7 +226,7 @@ def keep_imports() -> None:
 
     Spark's Python collects behind each task, and 1,100 modules are 0.05 CPU seconds to look through.
     """
-    gc.collect()  # what is garbage by now would stay
+    gc.collect()  # before the freeze, which would keep existing garbage
     gc.freeze()
 
 

@@ -1,7 +1,7 @@
 """``spark.readStream`` of a connector over a log, a RangeSourceConnector: micro-batches are ranges, read by executors.
 
 Owns no record: where a batch ends the connector says, without polling, and Spark writes it down. A batch that is
-repeated after a restart is the same ranges. What of them the log has lost by then is an error, never left out.
+repeated after a restart is the same ranges. A range that the log has lost by then is an error and is never skipped.
 """
 
 from __future__ import annotations
@@ -178,11 +178,11 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return where a query without a checkpoint starts: the position of the configured offsets."""
         return position_at(in_own_words(self._connector.starting(), self._source.ranges(())))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return the option ``maxRecords`` as the limit of a micro-batch, or no limit."""
         most = self._connector.options.limits.max_records
         return ReadMaxRows(most) if most else ReadAllAvailable()
 
@@ -191,7 +191,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._last = numbers_in(moved({}, self._source.ranges(()), self._source), self._source)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return the position of the log's current end, for Spark's progress reports."""
         return moved({}, self._source.ranges(()), self._source)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -211,7 +211,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return self._connector.range_tasks(self._source, ranges, ReadLimits(LATEST), self._kinds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See DataSourceStreamReader."""
+        """Return the record batches of one planned range. Runs on an executor."""
         from spark_connect_rt.engine.datasource.open_task import task_rows  # on executors: a planner does without
 
         assert isinstance(partition, TaskPartition)
@@ -222,7 +222,7 @@ class RangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._book.write(as_position(end))
 
     def stop(self) -> None:
-        """Stop the connector."""
+        """Stop the connector and close the offset book."""
         if self._started is not None:
             self._started.stop()
         self._book.close()

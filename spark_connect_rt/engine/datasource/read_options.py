@@ -1,4 +1,4 @@
-"""Options of ``spark.read.format("connectrt")``: what is the format's own, and what is the connector's configuration.
+"""Options of ``spark.read.format("connectrt")``: splits the format's own options from the connector's configuration.
 
 Spark hands option names on in lower case. A connector's settings get their case back from their declarations, from the
 aliases in ``transforms`` and ``predicates``, and from the option ``config``, a JSON object that is taken as it stands.
@@ -97,7 +97,7 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """One read."""
+    """The checked options of one read."""
 
     limits: ReadLimits
     starting: tuple[SourceOffset, ...] | str  # offsets that tasks find stored; CONNECT: those of the offset topic
@@ -110,7 +110,7 @@ class ReadOptions:
 
 
 class GivenOptions:
-    """Spark's options while they are being read; what is wrong with them is collected."""
+    """Spark's options while they are being read. Collects the problems that it finds."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.given = {name.lower(): value for name, value in options.items()}
@@ -186,7 +186,7 @@ def connector_config(
 
     ``common``: the settings that all connectors of its kind have.
 
-    Raises BadConfigError: what the connector declares is missing or wrong.
+    Raises BadConfigError if a declared setting is missing or wrong.
     """
     defaults = {**DEFAULTS, **connector.format_defaults, "name": "connectrt"}
     cased = _recased(defaults | dict(config), _alias_names(config))

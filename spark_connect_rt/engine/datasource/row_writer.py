@@ -50,7 +50,7 @@ from spark_connect_rt.records.pipeline.errant_records import RetryWait
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.records.pipeline.source_pipeline import SourcePipeline
 
-# What the rows of a DataFrame are when they are written: records as they stand, or values with a schema.
+# How rows of a DataFrame are written: as records unchanged, or as values with a schema.
 #
 # Rows that have only the columns of the read (``topic``, ``partition``, ``key``, ``value``, ``headers``, ``timestamp``)
 # and a ``value`` of bytes or text are records. Any other row is the value of a record: a struct of its columns. Pure.
@@ -158,7 +158,7 @@ PREFIX = "kafka."
 
 @dataclass(frozen=True, slots=True)
 class KafkaPlan:
-    """What every Spark task of a write needs; settings are raw, secrets are looked up where it runs."""
+    """Input of a Spark task that writes to Kafka. Settings are raw; secrets are resolved where the task runs."""
 
     config: Mapping[str, str]  # converters, transforms; ``kafka.*`` for the producer
     clients: str
@@ -206,7 +206,9 @@ FLUSH_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """What every Spark task of a write needs; settings are raw, secrets are looked up where it runs."""
+    """Input of a Spark task that writes to a sink connector. Settings are raw; secrets are resolved where the task
+    runs.
+    """
 
     task_class: str
     task_config: Mapping[str, str]
@@ -343,7 +345,7 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 @dataclass
 class WrittenRows(WriterCommitMessage):  # type: ignore[misc]
-    """What one Spark task wrote."""
+    """The counts of rows that one Spark task wrote and refused."""
 
     rows: int
     refused: int
@@ -415,17 +417,17 @@ def write_rows(plan: SinkPlan | KafkaPlan, batches: Iterator[pa.RecordBatch]) ->
 
 
 class RowWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """A batch write. Spark tasks that end well have written; what a failed write left is not taken back."""
+    """A batch write. Rows of Spark tasks that ended well are written. Rows that a failed write left are not removed."""
 
     def __init__(self, plan: SinkPlan | KafkaPlan) -> None:
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
-        """See DataSourceArrowWriter."""
+        """Write the rows of one Spark task and return their counts."""
         return write_rows(self._plan, iterator)
 
     def commit(self, messages: list[Any]) -> None:
-        """Log the counts."""
+        """Log the counts of all Spark tasks."""
         _log_counts(messages)
 
 
@@ -436,11 +438,11 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
-        """See DataSourceStreamArrowWriter."""
+        """Write one Spark task's rows of a micro-batch and return their counts."""
         return write_rows(self._plan, iterator)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Log the counts."""
+        """Log the counts of one micro-batch."""
         _log_counts(messages, f"batch {batchId}: ")
 
 

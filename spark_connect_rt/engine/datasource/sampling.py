@@ -18,7 +18,7 @@ SAMPLE_RECORDS = 1_000
 
 
 class TypeSample:
-    """What records show of their columns' types."""
+    """The column types that sampled records show."""
 
     def __init__(self) -> None:
         self._readers: Readers = {}
@@ -69,7 +69,7 @@ class TypeSample:
 def sampled_kinds(partitions: Sequence[TaskPartition], decodes: Sequence[Decode]) -> dict[str, pa.DataType]:
     """Return the types of columns by the first records, task by task until there are some.
 
-    Raises BadConfigError: they do not tell; what a task raises.
+    Raises BadConfigError if the records do not show a type, and everything that a task raises.
     """
     sample = TypeSample()
     for partition in partitions:

@@ -22,7 +22,7 @@ else:
 
     @dataclass
     class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef, misc]
-        """All there is."""
+        """The limit of a micro-batch that takes everything available."""
 
     @dataclass
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef, misc]
@@ -47,7 +47,7 @@ class OlderStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._at: dict[str, Any] | None = None  # where the last batch ended
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return where a query without a checkpoint starts; asked of the reader once."""
         if self._initial is None:
             self._initial = self.reader.initialOffset()
         return self._initial
@@ -67,14 +67,14 @@ class OlderStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """See DataSourceStreamReader."""
+        """Return the rows of one partition. Runs on an executor."""
         rows: Iterator[Any] = self.reader.read(partition)
         return rows
 
     def commit(self, end: dict[str, Any]) -> None:
-        """See DataSourceStreamReader."""
+        """Pass on to the reader that the batch up to ``end`` is done."""
         self.reader.commit(end)
 
     def stop(self) -> None:
-        """See DataSourceStreamReader."""
+        """Stop the wrapped reader at the end of the query."""
         self.reader.stop()

@@ -120,10 +120,10 @@ def as_position(offset: Mapping[str, Any]) -> Position:
     return {name: dict(entry) for name, entry in offset.items()}
 
 
-# What an executor has to know of one task of a connector: a partition of a read.
+# One task of a connector as a partition of a read, with everything that an executor needs.
 #
 # Quick to import, as all that plans a read has to be: each query plans in a process of its own
-# (docs/explanation/spark_costs.md). What reads is imported where it reads.
+# (docs/explanation/spark_costs.md). Reading code is imported where it runs.
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """``spark.readStream.format("connectrt")``: a source connector's records in micro-batches.
 
 Owns the tasks of one query: they run in the query's own Python process beside the driver, between batches too, because
-only polling tells where a batch ends, and Spark must write that down before the batch is run. What was polled waits
-there until the batch is done, at most ``maxRecords`` and one poll of each task; executors get it as Arrow.
+only polling tells where a batch ends, and Spark must write that down before the batch is run. Polled records wait there
+until the batch is done, at most ``maxRecords`` and one poll of each task; executors get them as Arrow.
 
 After a restart Spark asks for the batch again that was under way: the tasks resume where it began and give as many rows
 of each source partition as it had (``stream_position``); of a connector that does not say that its offsets are exact,
@@ -54,7 +54,7 @@ class RowsPartition(InputPartition):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a stream's query reads, and how much of it at once."""
+    """The source of a stream's query, and the size of its micro-batches."""
 
     open_tasks: Callable[[Sequence[SourceOffset]], list[OpenTask]]  # started at stored offsets
     starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
@@ -108,18 +108,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return {"_plan": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return where a query without a checkpoint starts: the position of the configured offsets."""
         return position_at(self._planned.starting())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return the option ``maxRecords`` as the limit of a micro-batch, by default ``BATCH_RECORDS``."""
         return ReadMaxRows(self._planned.max_records or BATCH_RECORDS)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Do nothing: such a query ends with the first poll that brings nothing."""
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """See DataSourceStreamReader."""
+        """Return the latest known position, for Spark's progress reports."""
         return self._at
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -158,7 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return _cut([batch.select(self._planned.columns) for batch in self._polled.batches])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """See DataSourceStreamReader."""
+        """Yield the record batches that the partition carries as Arrow. Runs on an executor."""
         assert isinstance(partition, RowsPartition)
         yield from pa.ipc.open_stream(partition.arrow)
 
@@ -167,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._book.write(as_position(end))
 
     def stop(self) -> None:
-        """Stop the tasks."""
+        """Stop the tasks and close the offset book."""
         self._stop_tasks()
         self._book.close()
 

@@ -1,4 +1,4 @@
-"""What ``format("connectrt")`` has to know before anything is read: the tables' columns, and where their readers are.
+"""Facts that ``format("connectrt")`` needs before a read: the tables' columns, and where their readers are.
 
 Imported by every Python process that Spark starts for a query, so it imports next to nothing.
 """

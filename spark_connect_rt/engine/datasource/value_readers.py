@@ -54,11 +54,11 @@ class ConverterReader:
         self._converter = converter
 
     def value(self, topic: str, data: bytes) -> SchemaAndValue:
-        """See ValueReader."""
+        """Convert the bytes of one value. Raises DataError."""
         return self._converter.to_connect_data(topic, data)
 
     def type_of(self, topics: Sequence[str], data: pa.Array) -> pa.DataType | None:
-        """See ValueReader."""
+        """Return the common type of the converted values, None when all are null. Raises DataError."""
         pairs = zip(topics, data.to_pylist(), strict=True)
         found = [self.value(topic, value) for topic, value in pairs if value is not None]
         kinds = list(
@@ -67,7 +67,7 @@ class ConverterReader:
         return common_type(kinds) if kinds else None
 
     def column(self, topics: Sequence[str], data: pa.Array, kind: pa.DataType) -> pa.Array:
-        """See ValueReader."""
+        """Convert the values one by one into a column of type ``kind``. Raises DataError."""
         pairs = zip(topics, data.to_pylist(), strict=True)
         return typed_column([None if value is None else self.value(topic, value).value for topic, value in pairs], kind)
 
@@ -79,7 +79,7 @@ class JsonReader(ConverterReader):
         super().__init__(JsonConverter())
 
     def value(self, topic: str, data: bytes) -> SchemaAndValue:
-        """See ValueReader."""
+        """Return one value, with its schema if the JSON text is an envelope. Raises DataError."""
         return super().value(topic, data) if data.startswith(ENVELOPE) else SchemaAndValue(None, load_json(data))
 
     def type_of(self, topics: Sequence[str], data: pa.Array) -> pa.DataType | None:
@@ -90,7 +90,7 @@ class JsonReader(ConverterReader):
         return None if pa.types.is_null(parsed.type) else plain_type(parsed.type, _no_times)
 
     def column(self, topics: Sequence[str], data: pa.Array, kind: pa.DataType) -> pa.Array:
-        """See ValueReader."""
+        """Parse a column of plain JSON texts at once, other columns value by value. Raises DataError."""
         parsed = _parsed(data, kind) if data.null_count == 0 else None
         return super().column(topics, data, kind) if parsed is None else parsed
 
@@ -145,7 +145,7 @@ class HeldReader(ConverterReader):
         self._held = held
 
     def type_of(self, topics: Sequence[str], data: pa.Array) -> pa.DataType | None:
-        """See ValueReader."""
+        """Return the type of the values that the source held for these bytes, else that of the JSON texts."""
         found = self._held.held_column(data)
         if found is None:
             return super().type_of(topics, data)
@@ -155,7 +155,7 @@ class HeldReader(ConverterReader):
         return type_of(SchemaAndValue(schema, None))
 
     def column(self, topics: Sequence[str], data: pa.Array, kind: pa.DataType) -> pa.Array:
-        """See ValueReader."""
+        """Return the values that the source held for these bytes as a column, else parse the JSON texts."""
         found = self._held.held_column(data)
         return super().column(topics, data, kind) if found is None else cast_column(found[1], kind)
 
@@ -204,7 +204,7 @@ def _no_times(kind: pa.DataType) -> pa.DataType:
 
 
 def _parsed(data: pa.Array, kind: pa.DataType | None) -> pa.Array | None:
-    """Return a column of bare JSON texts, None where they go one by one; ``kind`` None: what they show."""
+    """Return a column of plain JSON texts, None if they have to be parsed one by one. ``kind`` None: infer the type."""
     texts = data.to_pylist()
     if not texts or any(value.startswith(ENVELOPE) for value in texts):
         return None
@@ -234,7 +234,7 @@ def _parsed(data: pa.Array, kind: pa.DataType | None) -> pa.Array | None:
 log = logging.getLogger(__name__)
 
 Readers = Mapping[str, ValueReader]
-"""By column: key, value."""
+"""The reader of each column: key, value."""
 PLACE = ("topic", "source_partition", "source_offset")
 
 

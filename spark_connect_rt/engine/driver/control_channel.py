@@ -112,7 +112,7 @@ class ControlChannel:
 
     def send(self, connection: SlotConnection, message: Message) -> None:
         """Queue a message; dropped when the connection is cut. Raises TypeError: it cannot be said in JSON."""
-        data = encode_message(message)  # here: what cannot be encoded is the caller's trouble
+        data = encode_message(message)  # here, so that the caller gets the error if the message cannot be encoded
         self._order(connection, lambda: self._queue(connection, data))
 
     def cut(self, connection: SlotConnection) -> None:
@@ -172,7 +172,9 @@ class ControlChannel:
         self._watch_time()
 
     def _give_up(self) -> None:
-        """Close everything. Unless asked to: who is cut off this way is dead once it must have stopped (E3)."""
+        """Close everything. Unless a stop was requested, each closed half counts as dead once its deadline has
+        certainly passed (E3).
+        """
         self._door.close()
         for sock in (self._wake_in, self._wake_out, *(peer.sock for peer in self._connections)):
             sock.close()
@@ -182,7 +184,7 @@ class ControlChannel:
                 self._tell_dead(connection)
 
     def _guarded(self, connection: SlotConnection, step: Callable[[], None]) -> None:
-        """Serve one connection; what fails there ends that connection alone."""
+        """Serve one connection. A failure ends only that connection."""
         try:
             step()
         except Exception as error:
@@ -256,7 +258,7 @@ class ControlChannel:
                     connection.out.popleft()
         except BlockingIOError:
             pass
-        except OSError:  # what it still sent is read first; its end shows there
+        except OSError:  # bytes that it sent before are read first and show its end
             connection.out.clear()
         wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.out else 0)
         self._selector.modify(connection.sock, wanted, connection)

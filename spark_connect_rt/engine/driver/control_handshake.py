@@ -1,7 +1,7 @@
-"""Who comes to the control channel: from accept to hello, on a thread of its own.
+"""New connections of the control channel: from accept to hello, on a separate thread.
 
 Owns strangers, so that they cost the channel nothing: how many wait, how much they may say, and for how long, before
-they have named a slice and its token. Who did is handed to the channel; any other client is cut off.
+they have named a slice and its token. Authenticated connections are handed to the channel; all others are closed.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Handshakes:
             self._dismiss_oldest("its place is needed")
             self._stopped.wait(_REST_S)
             return
-        if len(self._guests) >= GUESTS_MAX:  # who has just come is the likelier one to say hello
+        if len(self._guests) >= GUESTS_MAX:  # the newest connection is the likeliest to say hello
             self._dismiss_oldest("too many connections wait")
         sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
@@ -150,7 +150,7 @@ class Handshakes:
             return
         except (OSError, ValueError) as error:
             self._dismiss(guest, str(error))
-        except Exception as error:  # whatever it said
+        except Exception as error:  # for any message
             log.exception("an unauthenticated connection failed")
             self._dismiss(guest, str(error))
 
@@ -177,7 +177,7 @@ class Handshakes:
 
 
 def check_hello(hello: Message, token_of: Callable[[int], str | None]) -> None:
-    """Raise ValueError unless this is a half of one of our slices; whatever it says, no other error."""
+    """Raise ValueError unless this is a half of one of our slices. No content of the message raises another error."""
     number, token, role = (hello.get(name) for name in ("slice", "token", "role"))
     known = token_of(number) if hello["op"] == "hello" and type(number) is int else None
     if known is None or not _same_secret(known, token) or role not in ROLES:

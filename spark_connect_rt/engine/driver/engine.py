@@ -127,7 +127,7 @@ class OffsetLookUps:
 
 
 class RunPartitions:
-    """What is assigned to runs, and what they have to release."""
+    """The partitions that are assigned to runs, and those that the runs have to release."""
 
     def __init__(
         self,

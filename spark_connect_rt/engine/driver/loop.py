@@ -22,7 +22,7 @@ class Loop:
     """Runs steps one after another on its own thread."""
 
     def __init__(self, name: str, report: Report = report_nowhere, threads: Threads = MACHINE_THREADS) -> None:
-        """``report`` is called when the thread ends by an error: what steps raise is caught."""
+        """``report`` is called when an error ends the thread. Errors of steps are caught."""
         self._name = name
         self._report = report
         self._threads = threads

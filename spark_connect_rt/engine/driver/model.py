@@ -1,4 +1,4 @@
-"""What the engine knows of runs and slots. Changed only on the engine's loop.
+"""The engine's state of runs and slots. Changed only on the engine's loop.
 
 Owns the fields, and of a run's revocations which are unanswered; no other behaviour: engine.py has the life of a run,
 run_partitions.py what it has to release, slot_table.py the life of a slot.
@@ -57,7 +57,7 @@ class Revocations:
         self._open: list[set[TopicPartition]] = []
 
     def add(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
-        """Remember one; what is returned is empty as soon as all of it was answered."""
+        """Remember one. The returned collection is empty as soon as all of it was answered."""
         unanswered = set(partitions)
         self._open.append(unanswered)
         return unanswered
@@ -94,8 +94,8 @@ class TaskRun:
     records: int = 0
     losses: LossRecord = field(default_factory=LossRecord)
     suspected: bool = False  # its process was lost twice lately: it is hosted apart until it is cleared
-    lost: str = ""  # why this hosting is over, though its slot is not: what hosted it beside the slot is gone
-    lost_with: Sequence[ConnectorTaskId] = ()  # who shared that with it
+    lost: str = ""  # why this hosting is over although its slot is not: its host process next to the slot is gone
+    lost_with: Sequence[ConnectorTaskId] = ()  # the tasks that shared that host process
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
     revocations: Revocations = field(default_factory=Revocations)  # not answered yet
     group_generation: GroupGeneration | None = None  # sinks: of the task's group member, as far as it is known
@@ -108,7 +108,7 @@ class TaskRun:
 
     @property
     def task(self) -> ConnectorTaskId:
-        """Return the task's id."""
+        """Return the id of the run's task."""
         return self.launch.task
 
     def begin_at(self, offsets: Iterable[tuple[TopicPartition, int | None]]) -> None:

@@ -1,4 +1,4 @@
-"""What reports of the halves mean for the worker, what may be said to them, and what they tell about load.
+"""Reads the reports of the halves for the worker, answers them, and derives each task's load from them.
 
 Owns the reading of "durable" messages, the answer to a look-up, and the few seconds of memory from which a busy task
 is known.
@@ -96,8 +96,8 @@ def busy_tasks(
 def calm_tasks(runs: Iterable[TaskRun], limits: PackingLimits, now_ms: float, calm_ms: float) -> Iterator[TaskRun]:
     """Yield the runs that have a slot of their own for being busy, and were calm for so long that they should share.
 
-    The time is doubled each time a run leaves a shared slot: one that is busy now and then does not move for ever.
-    Java's stay: what a start costs them (a schema's history is read again) is more than a slot.
+    The time is doubled each time a run leaves a shared slot: one that is busy now and then does not move for ever. Java
+    tasks stay, because a restart costs them more than a slot: they read a schema's history again.
     """
     for run in runs:
         may_share = run.alone and run.launch.java is None and _settled(run, now_ms)
@@ -141,7 +141,7 @@ def unsendable(launch: TaskLaunch) -> str:
 
 
 def offsets_answer(task: ConnectorTaskId, number: int, read: Callable[[], list[Mapping[str, Any] | None]]) -> Message:
-    """Return the answer to a task's look-up: what was read, or why it could not be read, or not be sent."""
+    """Return the answer to a task's look-up: the offsets, or why they could not be read or sent."""
     try:
         answer: Message = {"op": "offsets", "id": number, "answer": read()}
         encode_message(answer)  # an offset that cannot be sent, such as one of 65 bits, fails who asked

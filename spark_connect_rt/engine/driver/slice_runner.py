@@ -105,12 +105,12 @@ class FairGate:
                 self._free += 1
 
 
-# What executors on other machines are answered when they ask for plug-ins that came after their session began.
+# Answers to executors on other machines that ask for plug-ins that came after their session began.
 #
 # Archives that Spark sends reach an executor at its start or with its next task; a slot's processes live long. So they
-# ask here, over the control channel: what is there, which files, the files' bytes, part by part. The jars that host
-# Java plug-ins are asked for in the same way: a session that began without such plug-ins sent none. Reads files, no
-# more.
+# ask here, over the control channel, for the folders, their files, and the files' bytes part by part. The jars that
+# host Java plug-ins are asked for in the same way: a session that began without such plug-ins sent none. Reads files,
+# no more.
 
 
 PART_BYTES = 512 * 1024
@@ -129,7 +129,7 @@ class PluginDownloads:
         self._host_jars: dict[str, Path] = {}  # as they were when an executor asked which there are
 
     def answer(self, message: Message) -> Message:
-        """Answer one question; what is not there, or not to be read, is answered by nothing of it."""
+        """Answer one question; the answer about a missing or unreadable file is a refusal with the reason."""
         try:
             return self._answer(message)
         except (ConnectError, OSError, ValueError, KeyError, IndexError, TypeError) as error:
@@ -173,7 +173,8 @@ def _children(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", "__")))
 
 
-# Log lines that executors sent, into the memory of this process. What cannot be read costs these lines alone.
+# Log lines that executors sent, into the memory of this process. A message that cannot be read loses only its own
+# lines.
 
 
 log = logging.getLogger(__name__)
@@ -206,7 +207,9 @@ class SparkSliceLauncher:
         shipped: Sequence[str] = (),
         java_jars: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
-        """``shipped``: folders of plug-ins that executors elsewhere get from here; ``java_jars``: what hosts Java's."""
+        """``shipped``: folders of plug-ins that executors elsewhere get from here; ``java_jars``: finds the jars of a
+        Java host.
+        """
         self.session = session
         self.plugins = PluginDownloads(shipped, java_jars)
         self.session_timeout_ms = session_timeout_ms

@@ -1,4 +1,4 @@
-"""What the engine needs of whatever runs a slice: Spark (slice_runner) or plain threads (testing).
+"""The engine's needs of anything that runs a slice: Spark (slice_runner) or plain threads (testing).
 
 Owns the seam between policy (engine, slot_table) and transport. A slice is one long job with a reader and a writer
 half; the engine talks to the reader and receives from both.
@@ -67,7 +67,7 @@ class SlotLauncher(Protocol):
 
 
 class ReportedTotals:
-    """What one slice reported durable, counted where the reports arrive (E4: a slice's books must balance)."""
+    """Totals that one slice reported durable, counted where the reports arrive (E4: a slice's books must balance)."""
 
     def __init__(self) -> None:
         self._by_host: dict[int, tuple[int, int]] = {}

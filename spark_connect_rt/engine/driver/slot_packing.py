@@ -39,7 +39,7 @@ class SlotFacts:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """What one task moved lately."""
+    """The recent load of one task."""
 
     task: ConnectorTaskId
     slot: int

@@ -1,7 +1,7 @@
 """The life of slots: opened, filled, retired at the end of their length, killed when a task is stuck.
 
-Owns where runs are hosted; what happens to a run is the engine's. Called only on the engine's loop. Which slot a
-task gets is decided by engine.driver.slot_packing.
+Owns where runs are hosted; the engine owns the runs themselves. Called only on the engine's loop. Which slot a task
+gets is decided by engine.driver.slot_packing.
 """
 
 from __future__ import annotations

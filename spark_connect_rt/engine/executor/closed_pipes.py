@@ -1,7 +1,7 @@
 """A Python process whose pipe Spark has closed ends without a word: Spark does so to planners that were idle a minute.
 
-Spark's daemon prints a traceback then, which looks like a crash in the log of a healthy worker. Owns that alone: what
-else a worker of the daemon says is still said.
+Spark's daemon prints a traceback then, which looks like a crash in the log of a healthy worker. Suppresses only that
+traceback; all other output of a daemon's worker is unchanged.
 """
 
 from __future__ import annotations

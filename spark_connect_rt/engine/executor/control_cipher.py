@@ -1,4 +1,4 @@
-"""What the control channel's bytes look like on the way: TLS 1.3 over TCP, plain on a unix socket.
+"""Encryption of the control channel: TLS 1.3 over TCP, plain on a unix socket.
 
 Owns no socket: bytes in, bytes out, so either end may wait in its own way. The driver's certificate is made for this
 one driver and is in the ticket: a peer that shows another is not the driver, whatever any authority says of it.
@@ -72,7 +72,7 @@ class Tls:
             return self._outgoing.read()
 
     def open(self, chunk: bytes) -> bytes:
-        """Decrypt whatever is whole."""
+        """Decrypt and return all complete records in the received bytes."""
         opened = bytearray()
         with self._lock:
             self._incoming.write(chunk)

@@ -44,7 +44,7 @@ class SlicePartition(InputPartition):  # type: ignore[misc]
 
 @dataclass
 class SliceTotals(WriterCommitMessage):  # type: ignore[misc]
-    """What the writer reported durable: host -> (records, batches)."""
+    """The totals that the writer reported durable: host -> (records, batches)."""
 
     totals: dict[int, tuple[int, int]]
 
@@ -58,11 +58,11 @@ class ConnectTasks(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name."""
+        """Return the name under which Spark registers the format."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the super-row's schema."""
+        """Return the schema of the super-row."""
         return ROW_TYPE
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -102,7 +102,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         return SliceTotals(write_slice(self._ticket, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Close the slice's books: what was written must be what the driver received reports of (E4)."""
+        """Close the slice's books: the driver must have received reports of everything that was written (E4)."""
         from spark_connect_rt.engine.executor.slice_halves import close_books
 
         close_books(
@@ -110,4 +110,4 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nothing to undo: what is durable was reported, the rest is read again."""
+        """Do nothing: durable records were reported, and the others are read again."""

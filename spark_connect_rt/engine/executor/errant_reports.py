@@ -1,6 +1,6 @@
 """Where a task's errant records go: its log and, of sinks, its dead letter queue (Java ``ErrorReporter``).
 
-Owns the queue's producer, made at the first dead letter. What it was given counts as reported only after ``flush``; no
+Owns the queue's producer, made at the first dead letter. A dead letter counts as reported only after ``flush``; no
 offset may be reported before (I3). Any thread: tasks may report from their own.
 """
 
@@ -54,7 +54,9 @@ class ErrantLog:
             log.warning("task=%s %s %s, stage %s: %s", self._task, what, errant.place, errant.stage.value, error)
 
     def _count(self, by_task: bool) -> None:
-        """Count as Java: what a task gives up and is let pass is neither an error nor skipped (``executeFailed``)."""
+        """Count as Java: a record that a task gives up and that is tolerated is neither an error nor skipped
+        (``executeFailed``).
+        """
         self._meter.count("errors.failures")
         if not (by_task and self._settings.tolerates_all):
             self._meter.count("errors.given_up")
@@ -195,7 +197,7 @@ class ErrantReports:
         return self._producer
 
     def close(self, timeout_ms: int) -> None:
-        """Flush and close; what is not acknowledged in time is given up, its records will be read again."""
+        """Flush and close. Dead letters that are not acknowledged in time are dropped; their records are read again."""
         with self._lock:
             try:
                 if self._refused is None:
@@ -210,7 +212,7 @@ class ErrantReports:
 
 
 class _Report(Future[None]):
-    """Is done when its dead letter is acknowledged; who asks for the result makes that happen."""
+    """A future that is done when its dead letter is acknowledged. Asking for its result flushes the queue."""
 
     def __init__(self, reports: ErrantReports) -> None:
         super().__init__()
@@ -233,7 +235,7 @@ class SinkErrantReporter:
         self._reported = 0
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
-        """See api.task.ErrantRecordReporter."""
+        """Skip one record and return its dead letter's future. Raises ConnectError when ``errors.tolerance=none``."""
         original = self._pipeline.original_of(record)
         future = self._reports.report(errant_put(place_of(original), error, original))
         if not self._reports.settings.tolerates_all:

@@ -34,7 +34,7 @@ SENT_DDL = "records BIGINT, skipped BIGINT, bytes BIGINT, topics ARRAY<STRING>"
 
 @dataclass(frozen=True, slots=True)
 class FrameJob:
-    """What a Spark task needs to send rows. Pickles; secrets unresolved."""
+    """Input of a Spark task that sends rows. Pickles; secrets unresolved."""
 
     clients: str  # "package.module:factory" of ExecutorClients
     launch: TaskLaunch
@@ -59,7 +59,7 @@ def send_rows(job: FrameJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 class _Sender:
-    """One Spark task's records."""
+    """Converts and sends the records of one Spark task."""
 
     def __init__(self, job: FrameJob, clients: ExecutorClients) -> None:
         self._job = job

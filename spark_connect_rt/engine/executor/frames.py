@@ -29,7 +29,7 @@ _LAST = 100  # added to the kind of a row behind which the reader had nothing qu
 
 
 class RowKind(IntEnum):
-    """What a row says about its host."""
+    """The meaning of a row for its host."""
 
     MARKER = 0  # pushes the row before it through the JVM; also the reader's heartbeat (host is 0)
     LAUNCH = 1  # head: the launch; the writer opens a task writer
@@ -45,13 +45,13 @@ class RowKind(IntEnum):
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
     GENERATION = 13  # sinks: head: the generation that the task's group member is in
     PACK = 12  # small BATCH rows of any hosts, see row_packs
-    LOST = 14  # what hosts the source task beside this process is gone; head: why
-    TOTALS = 15  # the last row: what fused hosts reported durable; head: [host, records, batches] of each
+    LOST = 14  # the process that hosts the source task is gone; head: why
+    TOTALS = 15  # the last row: totals that fused hosts reported durable; head: [host, records, batches] of each
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One super-row, decoded."""
+    """One super-row in its decoded form."""
 
     host: int
     kind: RowKind
@@ -77,7 +77,7 @@ class BatchHead:
     source_offsets: tuple[tuple[Any, Any], ...] = ()  # (partition, offset)
     skipped: int = 0
     topics: tuple[str, ...] = ()
-    delivery_reports: DeliveryReports = DeliveryReports.NOTHING  # what the task wants reported
+    delivery_reports: DeliveryReports = DeliveryReports.NOTHING  # the reports that the task wants
     written: int | None = None  # bytes of records that the task has written itself
 
     def encode(self) -> bytes:
@@ -199,7 +199,7 @@ class Gathering:
     """Whether small rows come so often that more are likely within a moment; a lone one is not held back."""
 
     def __init__(self) -> None:
-        """Begin with none seen."""
+        """Start without any row seen."""
         self._seen_s: deque[float] = deque(maxlen=OFTEN_ROWS)
 
     def seen(self, now_s: float) -> bool:

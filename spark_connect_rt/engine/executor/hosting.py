@@ -1,4 +1,4 @@
-"""What the hosts of both kinds of task share: the switches the driver turns, and how a task object is made.
+"""Common parts of source and sink hosts: the driver's switches, and the creation of a task object.
 
 A host is one hosting of one run in one slice: a thread of the reader (and a task writer of the writer). Owns no policy:
 the driver decides, a host obeys.
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 class HostLostError(ExternalError):
-    """What hosts the task beside this process (a JVM) is gone: no fault of the task's, which is hosted again."""
+    """The process that hosts the task (a JVM) is gone. The task is not at fault and is hosted again."""
 
 
 class Switches:
-    """What the driver wants of one host; set from the channel's thread, read by the host's."""
+    """The driver's orders to one host; set from the channel's thread, read by the host's."""
 
     def __init__(self, *, paused: bool) -> None:
         self._changed = threading.Condition()
@@ -46,7 +46,7 @@ class Switches:
         self.end_by_ms: int | None = None  # monotonic clock; None: a drain may take its time
 
     def stop(self, within_ms: float | None) -> None:
-        """Turn ``stopping``; what is not drained ``within_ms`` is cut off, so the drain ends a little before that."""
+        """Turn ``stopping``. Work not drained ``within_ms`` is dropped, so the drain ends a little before that."""
         if within_ms is not None:
             margin_ms = min(END_MARGIN_MS, within_ms * END_MARGIN_SHARE)
             self.end_by_ms = monotonic_ms() + int(within_ms - margin_ms)
@@ -80,7 +80,7 @@ class Switches:
 
 
 def tell_or_log(report: Callable[[dict[str, Any]], None], measures: dict[str, Any]) -> None:
-    """Tell what was counted; what a plug-in's own metrics put in that cannot be sent costs this report alone."""
+    """Report the counts. If a plug-in's own metrics cannot be sent, only this report is lost."""
     try:
         report(measures)
     except TypeError:
@@ -105,7 +105,7 @@ def get_ready(code: JavaCode, worker_config: Mapping[str, str], clients: Executo
     def warm_up() -> None:
         try:
             load_named(WARM_UP)(code, worker_config, clients)
-        except BaseException:  # whatever it is: a task that comes meets it, and says so
+        except BaseException:  # for any error: the task that comes next meets it and reports it
             log.info("no JVM could be prepared for tasks of %s", code.connector_class, exc_info=True)
 
     try:

@@ -1,4 +1,4 @@
-"""What writers report at the same instant leaves as one piece of bytes, by one thread for all of a process.
+"""Sends the reports of several writers at the same instant as one message, from one thread for the whole process.
 
 The batches of eight tasks are acknowledged by one answer of the broker. Woken for it, each writer's own thread would
 fight the others for the interpreter, and its report would wake the driver's threads once more. Owns whose records were
@@ -33,7 +33,7 @@ class Settling(Protocol):
         """Report what became durable, without a wait; True: nothing more is reported before ``settled``."""
 
     def settled(self) -> None:
-        """What was reported is sent."""
+        """Take note that the reports of ``settle`` are sent."""
 
     def look_again(self) -> None:
         """Have the writer's own thread look."""

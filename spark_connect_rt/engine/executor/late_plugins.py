@@ -38,7 +38,7 @@ def ask_this_driver(ticket: SliceTicket) -> None:
 def fetch_late_plugins(root: Path) -> bool:
     """Copy what the driver has and this machine has not, below ``root``; return whether something was.
 
-    Never raises: who needs a plug-in that cannot be had says which.
+    Never raises: the code that needs a missing plug-in names it.
     """
     return _asked(root, _fetch)
 

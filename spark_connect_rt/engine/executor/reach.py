@@ -11,7 +11,7 @@ from typing import Protocol
 CONNECT_S = 5.0
 SIDE_BY_SIDE = 25
 Place = tuple[str, int]
-"""Host and port."""
+"""A place to reach: its host and port."""
 
 
 def obstacle_to(place: Place, limit_s: float = CONNECT_S) -> str:
@@ -28,13 +28,13 @@ def obstacle_to(place: Place, limit_s: float = CONNECT_S) -> str:
 
 
 class ReachPart:
-    """What a Spark job runs on an executor: yields its host's name, then an obstacle for each place, in order."""
+    """The function of a Spark job on an executor: yields its host's name, then an obstacle for each place, in order."""
 
     def __init__(self, places: Sequence[Place], limit_s: float) -> None:
         self._places, self._limit_s = tuple(places), limit_s
 
     def __call__(self, rows: Iterator[object]) -> Iterator[str]:
-        """Connect to all."""
+        """Connect to all places and yield the results."""
         yield socket.gethostname()
         with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
             yield from threads.map(lambda place: obstacle_to(place, self._limit_s), self._places)

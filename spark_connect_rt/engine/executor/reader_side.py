@@ -1,7 +1,7 @@
 """The reader half of a slot: hosts task threads, obeys the driver, yields super-rows.
 
-Owns the table of hosts and the generator that Spark (or a plain thread, in testing) drains. What each task does
-is in source_task and sink_feed. A fused host has its writer here, too: its rows are handed over in this process.
+Owns the table of hosts and the generator that Spark (or a plain thread, in testing) drains. source_task and sink_feed
+own the work of each task. A fused host has its writer here, too: its rows are handed over in this process.
 """
 
 from __future__ import annotations

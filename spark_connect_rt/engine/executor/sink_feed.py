@@ -171,7 +171,7 @@ class SinkFeed(threading.Thread):
                 continue  # it was revoked meanwhile
             stood = self._held.pop(partition, None)
             if offset is not None:
-                # The row goes first, as of any assignment: what follows it is from the new offset.
+                # The row goes first, as of any assignment: rows after it start at the new offset.
                 self._rows.put(Row(self._host, RowKind.ASSIGNED, _heads([partition])))
                 self._consumer.assign({partition: offset})
             elif stood is not None:

@@ -43,7 +43,7 @@ def read_slice(ticket: SliceTicket) -> Iterator[pa.RecordBatch]:
     client = ControlClient(ticket, "reader", exit_when_lost)
     side = ReaderSide(clients, client.send, freed=FreedMemory(), joint=JointReports(client.send_encoded))
     EXECUTOR_LOGS.attach(side.tasks)
-    # Only now: what it starts sends by the client at once.
+    # Only now, because the tasks that it starts send by the client at once.
     client.listen(side.handle, lambda: EXECUTOR_LOGS.flush_to(client.send_now))
     try:
         for row in side.rows():

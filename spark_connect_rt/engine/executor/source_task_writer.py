@@ -1,9 +1,9 @@
 """Writes one source task's batches to Kafka and reports them durable (Java ``AbstractWorkerSourceTask``, sending).
 
-Owns one producer, made at the first batch: idle tasks have none, and a failed delivery is certainly this task's.
-A batch is durable when ``flush`` returned; under load flushes are spaced, when the reader is idle they are prompt. What
-is read meanwhile would wait behind a flush: where the producer says when it has nothing under way, that is waited for
-without one, until the oldest batch is too old.
+Owns one producer, made at the first batch: idle tasks have none, and a failed delivery is certainly this task's. A
+batch is durable when ``flush`` returned; under load flushes are spaced, when the reader is idle they are prompt.
+Records that are read meanwhile would wait behind a flush. If the producer reports when it has nothing in flight, the
+writer waits for that report without a flush, until the oldest batch is too old.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
 AT_ONCE_BYTES = 64 << 10  # a larger batch is worth a thread that sends it while the next one is read
-LAST_FLUSH_S = 0.3  # of a stop whose time is up: what the broker has is most likely acknowledged by then
+LAST_FLUSH_S = 0.3  # of a stop whose time is up: by then the broker's records are most likely acknowledged
 log = logging.getLogger(__name__)
 
 
@@ -165,7 +165,7 @@ class SourceTaskWriter(TaskWriter):
                 self._drain_or_wait()
 
     def on_time(self) -> None:
-        """A flush is due."""
+        """Flush or wait, because a flush is due."""
         self._drain_or_wait()
 
     def _drain_or_wait(self) -> None:
@@ -177,7 +177,7 @@ class SourceTaskWriter(TaskWriter):
             self._flush_at_s = self._flush_by_s
 
     def look_again(self) -> None:
-        """See ``joint_reports.Settling``."""
+        """Wake the writer's own thread by an empty row. Any thread."""
         self._rows.put(None)
 
     def _acknowledged(self) -> None:
@@ -199,7 +199,7 @@ class SourceTaskWriter(TaskWriter):
         return True
 
     def settled(self) -> None:
-        """See ``joint_reports.Settling``."""
+        """Report by the own channel again and let the writer's thread continue."""
         self._out = self._report
         self._serving.release()
 
@@ -224,7 +224,7 @@ class SourceTaskWriter(TaskWriter):
         self.report_durable(pending.records, **pending.fields(), **whereabouts)
 
     def _flushed(self, producer: BatchProducer) -> bool:
-        """Flush; False: a stop cannot wait for it. What is pending is never reported then, and comes again."""
+        """Flush; False: a stop cannot wait for it. Pending records are then never reported, and are delivered again."""
         try:
             if self._end_by_s is not None:
                 producer.hurry(max(self._end_by_s, now_s() + LAST_FLUSH_S))
@@ -247,7 +247,7 @@ class SourceTaskWriter(TaskWriter):
         return {"delivered": list(map(tuple, self._producer.delivered()))}
 
     def finish(self) -> None:
-        """Close the producer; what is not flushed is given up, it will be read again."""
+        """Close the producer. Records that are not flushed are given up and will be read again."""
         if self._producer is not None:
             self._producer.close()
             self._producer = self._says_when_empty = None

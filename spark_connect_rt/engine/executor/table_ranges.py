@@ -25,7 +25,7 @@ from spark_connect_rt.records.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, errant_put
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, place_of_record
 
-# From Kafka records to the columns of a table: what a Spark table sink does to every batch.
+# From Kafka records to the columns of a table, for every batch of a Spark table sink.
 #
 # Whole columns at once where converter and transformations have a column form and the columns fit the table's, or the
 # values are plain JSON objects and nothing transforms them; else record by record, as any sink.
@@ -242,7 +242,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class RangeJob:
-    """What one executor partition needs to read its ranges. Pickles; secrets unresolved."""
+    """Input of an executor partition that reads its ranges. Pickles; secrets unresolved."""
 
     clients: str  # "package.module:factory" of ExecutorClients
     consumer_config: Mapping[str, str]

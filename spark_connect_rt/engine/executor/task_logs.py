@@ -1,8 +1,8 @@
 """Log lines of an executor's tasks on their way to the driver, in batches over the control channel.
 
-Owns what waits to be sent. Lines never hold anything up: what the socket does not take at once waits, what waits too
-long is dropped and counted. A line of a thread that no task is known of is sent to every task of the process, marked as
-the process's.
+Owns what waits to be sent. Lines never block anything: they wait if the socket is full, and are dropped and counted if
+they wait too long. A line of a thread that no task is known of is sent to every task of the process, marked as the
+process's.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from spark_connect_rt.engine.executor.control_wire import encode_message
 from spark_connect_rt.engine.log_lines import LogRateLimit, RawLine, dropped_line, encoded, raw_line, shortened
 from spark_connect_rt.engine.task_runner import TaskLaunch
 
-# What an executor's Python process writes to standard error, without secrets (the driver: app/logging_setup.py).
+# Standard error of an executor's Python process, without secrets (the driver: app/logging_setup.py).
 
 
 log = logging.getLogger(__name__)
 
 
 def hide_secrets(launch: TaskLaunch) -> None:
-    """Hide what the settings of this launch hold; what config providers give is hidden when they are asked."""
+    """Hide the secret values in a launch's settings. Values from config providers are hidden when they are resolved."""
     configs = (
         launch.config.written(),
         launch.connector_config.written(),
@@ -44,14 +44,14 @@ def hide_secrets(launch: TaskLaunch) -> None:
 
 
 class OnStandardError(logging.Filter):
-    """What standard error shows: this level and above, and whatever Java's loggers let through (log4j2 has decided)."""
+    """Filter of standard error: this level and above, and every line of Java's loggers (log4j2 has decided)."""
 
     def __init__(self, level: int) -> None:
         super().__init__()
         self._level = level
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """See logging.Filter."""
+        """Return whether standard error shows the record."""
         return record.levelno >= self._level or record.pathname == "java"
 
 
@@ -60,7 +60,7 @@ def mask_logs() -> None:
     root = logging.getLogger()
     if not root.handlers:  # Python's last resort would write warnings as they are
         stderr = logging.StreamHandler(sys.stderr)
-        stderr.addFilter(OnStandardError(logging.WARNING))  # what is below goes to the driver alone (task_logs)
+        stderr.addFilter(OnStandardError(logging.WARNING))  # lower levels go to the driver alone (task_logs)
         root.addHandler(stderr)
     for handler in root.handlers:
         if not isinstance(handler.formatter, hidden_values.MaskingFormatter):
@@ -95,7 +95,7 @@ class ExecutorLogs(logging.Handler):
         self._flushing = threading.Lock()
 
     def attach(self, hosted: Callable[[], Sequence[ConnectorTaskId]]) -> None:
-        """Take note of a new slice: what it hosts is asked when a line of no task is sent."""
+        """Take note of a new slice. ``hosted`` is asked when a line that belongs to no task is sent."""
         with self._flushing:
             self._hosted = hosted
         self.take_dropped_away()
@@ -147,7 +147,7 @@ class ExecutorLogs(logging.Handler):
         return hosted if subject is None else [task for task in hosted if task.connector == subject]
 
     def _message(self, tasks: Sequence[ConnectorTaskId], lines: Sequence[RawLine], *, shared: bool) -> bytes:
-        """Return a message of these lines, within ``MESSAGE_BYTES``: what JSON makes too long of them is cut."""
+        """Return a message of these lines, within ``MESSAGE_BYTES``. Lines that JSON makes too long are truncated."""
         message = {
             "op": OP,
             "tasks": [list(task) for task in tasks],
@@ -196,7 +196,7 @@ EXECUTOR_LOGS = ExecutorLogs()
 
 
 def take_logs(root_level: str) -> None:
-    """Take this process's lines from this level on; what its standard error shows stays as it was. Any number of times.
+    """Take this process's lines from this level on; its standard error stays the same. Any number of times.
 
     ``root_level``: a name or number of Python's.
     """

@@ -1,4 +1,4 @@
-"""What one half of one hosted task did, and the call it is in: from this the driver knows whether it moves.
+"""Counts the work of one half of one hosted task, and names the call it is in: the driver sees whether it moves.
 
 Owns counting on the task's own thread, and what of it is worth a message. Another thread asks for ``news`` about once
 a second: a thread that hangs in a call cannot tell so itself.
@@ -171,14 +171,14 @@ def _is_news(name: str) -> bool:
     return name.endswith(".records") or name.startswith((PREFIX, ERRORS))
 
 
-# What a task measures itself (KIP-877), counted with what its host counts of it.
+# A task's own metrics (KIP-877), counted together with its host's counts.
 
 
 class MeteredPluginMetrics:
     """A task's PluginMetrics on the meter of its host."""
 
     def __init__(self, meter: TaskMeter) -> None:
-        """Take the meter."""
+        """Measure into this meter of the task."""
         self._meter = meter
         self._said: dict[str, float] = {}
 
@@ -187,7 +187,7 @@ class MeteredPluginMetrics:
         self._meter.count(part_of(PluginMetricKey(group, name, tags).encode(), COUNT), float(number))
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``."""
+        """Add to the sum, number, maximum and minimum of ``<name>``, which the driver combines."""
         if not values:
             return
         key = PluginMetricKey(group, name, tags).encode()
@@ -197,7 +197,7 @@ class MeteredPluginMetrics:
         self._meter.reached(part_of(key, LEAST), -float(min(values)))
 
     def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``; what is as it was is no news."""
+        """Set the current value of ``<name>``; a value that has not changed is not reported."""
         key = part_of(PluginMetricKey(group, name, tags).encode(), VALUE)
         if self._said.get(key) != value:
             self._said[key] = float(value)

@@ -167,7 +167,7 @@ class TransactionalTaskWriter(TaskWriter):
         return max(0.0, self._due_s - now_s()) if self._may_end and self._due_s is not None else None
 
     def drain(self) -> None:
-        """Commit what may end here; what may not is dropped and comes again at the next start."""
+        """Commit records whose transaction may end here. The others are dropped and read again at the next start."""
         self._end_if_due(now_s(), at_once=True)
         if self._open:
             self._drop(END_LIMIT_MS)

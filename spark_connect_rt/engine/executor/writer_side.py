@@ -51,9 +51,9 @@ class TaskWriters:
         self.totals: dict[int, Totals] = {}
 
     def open(self, host: int, launch: TaskLaunch, *, fused: bool = False) -> None:
-        """Begin a writer. ``fused``: what reads is in this process and says nothing of running out.
+        """Begin a writer. ``fused``: the reader is in this process and does not report when it runs out of rows.
 
-        Raises ShuttingDownError: the slice is over. Whatever else: there is no writer.
+        Raises ShuttingDownError: the slice is over. After any other error, there is no writer.
         """
         if self.abandoned:
             raise ShuttingDownError("the slice is over, so nothing is started")

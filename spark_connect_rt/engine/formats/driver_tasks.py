@@ -70,12 +70,12 @@ class DriverTask(ABC):
         """Sinks: take these partitions too."""
 
     def _revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Sinks: give these up."""
+        """Sinks: release these partitions. The default releases them at once."""
         self._on_event(PartitionsReleased(self.launch.task, self.launch.run, frozenset(partitions)))
 
     def _stop(self, timeout_ms: int) -> None:
         """End after the running batch; at the deadline its Spark job is cancelled."""
-        self._stopping = True  # at once: what a cancelled job raises is no failure of the task
+        self._stopping = True  # at once, so that an error of a cancelled job does not fail the task
         self._later(lambda: None)
         threading.Thread(target=self._cancel_at, args=(timeout_ms,), daemon=True).start()
 

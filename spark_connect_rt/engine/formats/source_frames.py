@@ -1,4 +1,4 @@
-"""What a Spark source reads: frames of whole tables and of the rows beyond a value, and sending a frame's rows.
+"""Reads of a Spark source: frames of whole tables and of the rows beyond a value, and sending a frame's rows.
 
 Owns the Spark jobs of one run. Knows no thread and no offset store.
 """
@@ -15,7 +15,7 @@ from spark_connect_rt.engine.formats.driver_tasks import is_data_error, last_err
 from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import ConnectError
 
-ATTEMPTS = 3  # a lost executor is not the task's fault; what was sent is sent again
+ATTEMPTS = 3  # a lost executor is not the task's fault; sent rows are sent again
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 ORDERED = (*INTEGERS, "float", "double", "string", "date", "timestamp", "timestamp_ntz")
 
@@ -98,7 +98,7 @@ class SourceFrames:
         if not rows:
             return None
         if rows > self._config.batch_max_records:
-            # The batch ends at a value, not at a count: what has the same value stays together.
+            # The batch ends at a value, not at a count: rows with the same value stay together.
             first = rest.select(column).orderBy(column).limit(self._config.batch_max_records)
             (end,) = first.agg(greatest).collect()[0]
         offset = {"column": name, "type": kind, "value": int(end) if kind in INTEGERS else end}

@@ -51,11 +51,13 @@ class SparkSinkTaskHost(DriverTask):
         self._given: set[TopicPartition] = set()  # all partitions that it ever had
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Take these partitions too."""
+        """Take these partitions too, on the task's thread."""
         self._later(lambda: self._take(offsets))
 
     def _revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Give these up behind the running batch, which fails at the deadline; what was not written is read again."""
+        """Release these after the running batch, which fails at the deadline. Records that were not written are read
+        again.
+        """
         deadline = MACHINE_THREADS.later(timeout_ms, self._overdue)
         self._later(lambda: self._release(partitions, deadline))
 

@@ -143,7 +143,7 @@ class SparkSourceTaskHost(DriverTask):
         spark = columns_session(self._session())
         spark.conf.set("spark.sql.session.timeZone", "UTC")  # the text of an offset means the same everywhere
         set_active(spark)
-        # What goes to executors carries no secret: they resolve what they need.
+        # Executors get no secret: they resolve the references that they need.
         self._frames = SourceFrames(replace(launch, config=NO_SETTINGS), self._config, spark, self._clients)
         if self._config.mode == STREAM:
             self._stream = StreamSource(self._frames, self._config, spark, self._report)

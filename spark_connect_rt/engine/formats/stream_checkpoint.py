@@ -19,7 +19,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError
 VERSION = "v1"
 COMMIT = f'{VERSION}\n{{"nextBatchWatermarkMs":0}}'
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
-PARTS = ("offsets", "commits", "metadata", "sources", "state")  # what Spark writes there
+PARTS = ("offsets", "commits", "metadata", "sources", "state")  # the folders and files that Spark writes there
 OWNER = "connectrt-owner"  # a file that names the connector; Spark does not look at it
 FILE_LOG = "logOffset"  # the offset of a stream of files: a number in a log that only the checkpoint holds
 log = logging.getLogger(__name__)

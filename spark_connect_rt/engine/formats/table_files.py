@@ -42,7 +42,7 @@ class Declared:
     topic_ids: Mapping[TopicPartition, str] = field(default_factory=dict)  # whose offsets these are, where it is known
 
     def to_json(self) -> str:
-        """Return the manifest's text."""
+        """Return the text of the manifest, a JSON object."""
         rows = [
             [p.topic, p.partition, start, end, *([self.topic_ids[p]] if p in self.topic_ids else [])]
             for p, (start, end) in sorted(self.ranges.items())
@@ -157,7 +157,7 @@ class TableFiles:
         try:
             if self._fs.rename(source, target):
                 return True
-        except Exception as error:  # noqa: BLE001 - as the answer False: what counts is where the file is
+        except Exception as error:  # noqa: BLE001 - as the answer False: only the file's place counts
             failure = error
         # Spark gives each file a name of its own, so a file of that name is this one: another task moved it.
         if self._fs.exists(target) and self._fs.getFileStatus(target).getLen() == file.getLen():

@@ -37,7 +37,7 @@ class TableWriter(Protocol):
         """Tell whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
 
     def forget(self, ranges: Ranges | None = None) -> None:
-        """Take note that offsets are committed in the group: what is known of them is no longer needed.
+        """Take note that offsets are committed in the group, so that the memory of them is no longer needed.
 
         ``ranges``: those that the group holds; None: all that this writer appended.
         """
@@ -88,7 +88,7 @@ class FileTableWriter:
         return True
 
     def forget(self, ranges: Ranges | None = None) -> None:
-        """Drop this task's manifest."""
+        """Drop the manifest of this task."""
         self._files.forget()
 
     def forget_all(self) -> None:
@@ -234,7 +234,7 @@ def _spark_knows_delta(spark: Any) -> bool:
     return "DeltaSparkSessionExtension" in spark.conf.get("spark.sql.extensions", "")
 
 
-# What a table remembers of a sink's last batch, seen from outside of its tasks: read, and forgotten for good.
+# The table's memory of a sink's last batch, for code outside of its tasks: read it, or forget it permanently.
 #
 # For altered offsets (KIP-875): a task that starts skips what the table holds and the group did not commit
 # (decision 0001), so a user's rewind into that range would be skipped as well.
@@ -266,11 +266,11 @@ class SparkTables:
         self._runner = runner
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """See ``kafka.interfaces.TableMemory.held``."""
+        """Return per partition the (start, end) that the table holds, after it finished an interrupted batch."""
 
         return held_by_table(self._runner.real().session(), connector, config)
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
-        """See ``kafka.interfaces.TableMemory.forget``."""
+        """Clear the table's memory, so that only the group's offsets decide where the sink resumes."""
 
         forget_table(self._runner.real().session(), connector, config)

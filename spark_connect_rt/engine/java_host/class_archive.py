@@ -47,7 +47,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class HostProgram:
-    """What a host's JVM is started with.
+    """The program of a host's JVM.
 
     ``java``: the program; ``jars``: the class path, in its order; ``plugins``: folders or jars of the plug-ins that it
     is started for, may be none.
@@ -106,7 +106,7 @@ def make_archive(program: HostProgram, start: Callable[..., Any]) -> Path:
     """Make the archive unless it is there; return its path. Takes some seconds, of which other work may have any.
 
     Args:
-        program: what it is of.
+        program: the program whose classes it holds.
         start: makes a JavaProcess of (options of the JVM, worker's settings, what takes frames).
 
     Raises ConnectError: this JVM makes none.

@@ -25,7 +25,7 @@ COORDINATES = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3!",
 )
 _COMPILER = ("org.eclipse.jdt:ecj:3.44.0",)
-# What a host needs of the 60 jars that come with them: no REST server of Connect's runs here.
+# The jars that a host needs, out of the 60 that come with them: Connect's REST server does not run here.
 _NEEDED = (
     "connect-api",
     "connect-json",
@@ -57,7 +57,7 @@ def connect_jars() -> list[Path]:
 
 
 def artifact_of(jar: Path) -> str:
-    """Return ``kafka-clients`` of ``kafka-clients-4.1.1.jar``."""
+    """Return the artifact's name of a jar, for example ``kafka-clients`` of ``kafka-clients-4.1.1.jar``."""
     name, _, version = jar.stem.rpartition("-")
     while name and not version[:1].isdigit():
         name, _, version = name.rpartition("-")

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class JvmConnector(JavaConnector):
-    """What sources and sinks share. Methods are those of ``api.connector.Connector``."""
+    """The common part of sources and sinks. Methods are those of ``api.connector.Connector``."""
 
     host: ClassVar[DriverHost]
     place: ClassVar[str]
@@ -52,22 +52,22 @@ class JvmConnector(JavaConnector):
 
     @property
     def java_class(self) -> str:
-        """See JavaConnector."""
+        """Return Java's name of the connector class."""
         return self.class_name
 
     @property
     def location(self) -> str:
-        """See JavaConnector."""
+        """Return where its jars are on the driver."""
         return self.place
 
     @property
     def java_task_class(self) -> str:
-        """See JavaConnector."""
+        """Return Java's name of the task class, as the JVM described it."""
         return str(self.described["task_class"])
 
     @property
     def executor_task_class(self) -> str:
-        """See JavaConnector."""
+        """Return ``package.module:Class`` of the class that hosts its tasks on an executor."""
         return self.executor_class
 
     def version(self) -> str:
@@ -83,7 +83,7 @@ class JvmConnector(JavaConnector):
         raise NotImplementedError("the tasks of a Java connector are named, not imported, on the driver")
 
     def config_values(self, config: Mapping[str, str]) -> Sequence[ConfigValue]:
-        """See JavaConnector."""
+        """Return the results of the connector's own validation. Raises BadRequestError if it refuses, ConnectError."""
         answer = self._ask("validate", config)
         if "refused" in answer:
             raise BadRequestError(answer["refused"])
@@ -98,7 +98,7 @@ class JvmConnector(JavaConnector):
         }
 
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
-        """Refuse MirrorMaker's: what they do beside their records cannot be taken back."""
+        """Refuse MirrorMaker's connectors: their changes other than records cannot be rolled back."""
         return "it writes topics by itself" if self.class_name.startswith(_MIRROR) else None
 
     def start(self, config: Mapping[str, str]) -> None:
@@ -126,7 +126,7 @@ class JvmConnector(JavaConnector):
         answer = self.host.ask("task_configs", {"tasks_max": max_tasks}, instance=self._instance)
         return [{name: value for name, value in config.items() if name != "task.class"} for config in answer]
 
-    # What follows are the calls of DriverHost (driver_host.Running).
+    # The methods below are the calls of DriverHost (driver_host.Running).
 
     def question(self) -> Mapping[str, Any]:
         """Return the question that starts the connector."""
@@ -137,19 +137,19 @@ class JvmConnector(JavaConnector):
         }
 
     def started_again(self) -> None:
-        """It runs in another JVM: what it wants of its tasks may have changed."""
+        """Have the tasks configured again, because another JVM may have changed their number or settings."""
         self.context.request_task_reconfiguration()
 
     def failed(self, error: ConnectError) -> None:
-        """It runs no more."""
+        """Fail the connector, because it does not run any more."""
         self.context.raise_error(error)
 
     def asks_reconfiguration(self) -> None:
-        """It asked for it."""
+        """Have the tasks configured again, as the connector requested."""
         self.context.request_task_reconfiguration()
 
     def measured(self, beans: Sequence[Mapping[str, Any]]) -> None:
-        """Hand them on."""
+        """Hand the values of its MBeans to the connector's context."""
         self.context.measured({bean_key(bean): bean["value"] for bean in beans})
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
@@ -164,33 +164,33 @@ class JvmConnector(JavaConnector):
 
 
 class JavaSourceConnector(JvmConnector, SourceConnector):
-    """A Java source connector."""
+    """A Java source connector, for which the driver's JVM answers."""
 
     executor_class = "spark_connect_rt.engine.java_host.source_task:JavaSourceTask"
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """See SourceConnector."""
+        """Return the Java connector's answer, None if it has none. Raises ConnectError."""
         support = self._ask("exactly_once", config)["answer"]
         return None if support is None else ExactlyOnceSupport[support]
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
-        """See SourceConnector."""
+        """Return the Java connector's answer, ``UNSUPPORTED`` if it has none. Raises ConnectError."""
         boundaries = self._ask("boundaries", config)["answer"]
         return ConnectorTransactionBoundaries[boundaries or "UNSUPPORTED"]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """See SourceConnector."""
+        """Pass new source offsets to the Java class; return its answer. Raises ConnectError, NotImplementedError."""
         pairs = [[dict(partition or {}), offset] for partition, offset in offsets]
         return bool(_altered(lambda: self._ask("alter_offsets", config, offsets=pairs)))
 
 
 class JavaSinkConnector(JvmConnector, SinkConnector):
-    """A Java sink connector."""
+    """A Java sink connector, for which the driver's JVM answers."""
 
     executor_class = "spark_connect_rt.engine.java_host.sink_task:JavaSinkTask"
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """See SinkConnector."""
+        """Pass new consumer offsets to the Java class; return its answer. Raises ConnectError, NotImplementedError."""
         triples = [[partition.topic, partition.partition, offset] for partition, offset in offsets.items()]
         return bool(_altered(lambda: self._ask("alter_offsets", config, offsets=triples)))
 

@@ -1,4 +1,4 @@
-"""What Java plug-ins declare, and what their validation finds, as ours: ``ConfigKeyInfo``, ``ConfigValue``. Pure."""
+"""Converts declarations and validation results of Java plug-ins to ours: ``ConfigKeyInfo``, ``ConfigValue``. Pure."""
 
 from __future__ import annotations
 

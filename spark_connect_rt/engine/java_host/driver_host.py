@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class JavaStack(Exception):
-    """What Java printed of an exception: the cause of a JavaError, so that every trace shows it."""
+    """Java's print of an exception: the cause of a JavaError, so that every trace shows it."""
 
 
 class JavaError(ConnectError):
@@ -64,7 +64,7 @@ class JavaError(ConnectError):
 
 
 class Running(Protocol):
-    """A started connector: what the host does with it when its JVM is lost, and what it has to say."""
+    """A started connector: how the host restarts it when its JVM is lost, and its reports."""
 
     def question(self) -> Mapping[str, Any]:
         """Return the question that starts it."""
@@ -134,7 +134,7 @@ class DriverHost:
         """Return the answer to a question. Blocks.
 
         Args:
-            op: what is asked (java/, Connectors).
+            op: the operation (java/, Connectors).
             question: its fields.
             instance: of a running connector, whose questions are answered in order; empty: of none.
             limit_s: how long to wait; None: a little less than Connect's REST, for a running connector for ever.
@@ -322,7 +322,7 @@ class DriverHost:
                 break
             except JavaHostGoneError as wrong:
                 if self._began_s != began_s:
-                    return  # one was up and is lost: who was given its end goes on
+                    return  # a JVM started and was lost: the thread that was notified of that continues
                 error, hosted_s = wrong, 0.0
                 self._trouble = f"No JVM for Java connectors can be started: {wrong}"
                 log.warning("the JVM of Java connectors cannot be started, retrying: %s", wrong)
@@ -350,7 +350,7 @@ class DriverHost:
                 log.info("connector %s runs in another JVM", name)
                 running.started_again()
             elif isinstance(wrong, JavaHostGoneError):
-                return  # lost once more: who started that restart goes on
+                return  # lost once more: the thread that started that restart continues
             elif isinstance(wrong, ConnectError) and self.forget(name):
                 running.failed(wrong)
 
@@ -408,7 +408,7 @@ _LEVELS = {f"{_RUNTIME}.isolation": "WARN", f"{_RUNTIME}.standalone": "WARN"}  #
 
 @dataclass(frozen=True, slots=True)
 class JvmSettings:
-    """What the worker's file says of the JVM: texts as they stand there."""
+    """The JVM's settings in the worker's file, as texts without any change."""
 
     heap: str
     options: str = ""

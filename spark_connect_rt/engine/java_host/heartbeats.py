@@ -1,4 +1,4 @@
-"""What a JVM says of one of its tasks once a second, put on the task's meter.
+"""The heartbeat of a JVM about one of its tasks, once a second, put on the task's meter.
 
 Owns the names. ``java-host-metrics`` are of the JVM, which tasks may share: each of them shows it. MBeans keep domain,
 keys and attribute: ``debezium.postgres:type=connector-metrics,server=s`` is the group ``jmx:debezium.postgres`` with
@@ -34,7 +34,7 @@ class OnMeter:
     meter: TaskMeter | None = None
 
     def on_heartbeat(self, head: Mapping[str, Any], pid: int) -> None:
-        """See jvm_pool.HeartbeatListener."""
+        """Put a heartbeat and the JVM's process id on the meter, once there is a meter."""
         if self.meter is not None:
             take_heartbeat(self.meter, head, time.monotonic(), pid)
 

@@ -34,7 +34,9 @@ log = logging.getLogger(__name__)
 
 
 def program_jars(java: Java) -> list[Path]:
-    """Return the class path of a host: what the driver sent here, else Connect's jars and ours. Raises as both do."""
+    """Return the class path of a host: the jars that the driver sent here, else Connect's jars and ours. Raises as both
+    do.
+    """
     sent = java_host_here() or _asked_for()
     if sent is not None:
         return sorted(sent.glob("*.jar"))

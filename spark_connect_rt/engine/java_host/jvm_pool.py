@@ -1,8 +1,8 @@
 """The JVMs of one Python process of a slot: shared by equal Java code, kept warm a little while after their last task.
 
-Owns which JVM hosts what, the numbers of the hosted, and the dispatch of frames to them. Whatever ends a JVM is
-reported once to each that it hosted, and to nothing else; ends again and again part those that share one. A JVM lives
-no longer than this process: it ends when its socket does.
+Owns which JVM hosts what, the numbers of the hosted, and the dispatch of frames to them. The end of a JVM, for any
+reason, is reported once to each task that it hosted and to nothing else. Tasks that share a JVM are separated if it
+ends repeatedly. A JVM lives no longer than this process: it ends when its socket does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Hosted(Protocol):
-    """What takes the frames of one number. Both are called on the JVM's thread and must not wait."""
+    """The receiver of one number's frames. Both are called on the JVM's thread and must not wait."""
 
     def on_frame(self, frame: Frame) -> None:
         """Take a frame of this number."""
@@ -62,7 +62,7 @@ class HeartbeatListener(Protocol):
 
 
 class HostedNumber:
-    """One number of a JVM: what a task speaks through. Any thread."""
+    """One number of a JVM, through which a task sends its frames. Any thread."""
 
     def __init__(self, jvm: _Jvm, number: int) -> None:
         self._jvm = jvm
@@ -91,10 +91,10 @@ class HostedNumber:
 
 
 class Listening(Protocol):
-    """What a JVM reports to."""
+    """The receiver of a JVM's reports."""
 
     def on_frame(self, frame: Frame) -> None:
-        """Take a frame."""
+        """Take a frame of any number."""
 
     def on_gone(self, reason: str) -> None:
         """Take note of its end."""
@@ -184,7 +184,7 @@ class _Jvm:
         if frame.kind is FromJava.HEARTBEAT:
             if isinstance(hosted, HeartbeatListener):
                 hosted.on_heartbeat(frame.head, self.process.pid)
-        elif hosted is not None:  # else it was released: what it still says is of no use
+        elif hosted is not None:  # else it was released, and its frames are dropped
             try:
                 hosted.on_frame(frame)
             except Exception as error:
@@ -252,7 +252,7 @@ class JvmPool:
         """Return a number in a JVM for this code; waits for the JVM's start, which takes a second or two.
 
         Args:
-            worker_config: resolved; what converters and plug-ins see of the worker.
+            worker_config: resolved; the part of the worker's settings that converters and plug-ins see.
             location: from a path on the driver to the same here (``ExecutorClients.plugin_location``).
             hosted: takes what the JVM says about that number.
             wanted: asked while a JVM starts; False: the caller has no more use for it.
@@ -279,8 +279,8 @@ class JvmPool:
     def warm_up(self, code: JavaCode, worker_config: Mapping[str, str], location: Callable[[str], str]) -> None:
         """Have a JVM for this code running before its task is there; it ends after a while in which none comes. Blocks.
 
-        Not where the task gets a JVM of its own, nor beside another JVM that waits for its first task: who names
-        connectors that are refused fills no memory. Raises as ``acquire``.
+        Does nothing if the task gets a separate JVM, or while another JVM waits for its first task: configurations that
+        are refused must not fill the memory. Raises as ``acquire``.
         """
         key = _key(code, worker_config)
         with self._lock:
@@ -333,7 +333,7 @@ class JvmPool:
     def _start_in(
         self, jvm: _Jvm, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]
     ) -> None:
-        """Thread body: start a JVM; what goes wrong is the answer of those that wait for it."""
+        """Thread body: start a JVM. Threads that wait for it get its error."""
         try:
             plugins = [location(plugin) for plugin in code.plugins]
             process = self.start(code, with_plugins(worker_config, plugins, code.connector_class), jvm)

@@ -1,4 +1,4 @@
-"""What a hosted task is answered when it asks its context for its configuration: references are replaced once more.
+"""Answers a hosted task that asks its context for its configuration: references are replaced once more.
 
 As in Java, where ``configs()`` of both contexts shows a secret that has changed since the task was started.
 """

@@ -1,4 +1,5 @@
-"""What only a JVM knows of Java plug-ins, asked once for each content of a folder of jars and kept in the cache.
+"""Facts about Java plug-ins that only a JVM knows, asked once for each content of a folder of jars and kept in the
+cache.
 
 Implements plugins.java_plugins.JavaRuntime: for a driver, whose JVM is asked, and for an executor, which asks none.
 """
@@ -102,11 +103,11 @@ class DriverAnswers:
         return java_of_plugins().major
 
     def java_major(self) -> int:
-        """See JavaRuntime."""
+        """Return the major version of the Java that plug-ins run on."""
         return self._major
 
     def version(self, plugin: JavaPluginDesc) -> str | None:
-        """See JavaRuntime."""
+        """Return the plug-in's version. None if it has none or cannot be hosted or asked; failures are logged."""
         if not hosts(plugin.type):
             return None
         try:
@@ -125,11 +126,11 @@ class DriverAnswers:
         log.log(level, "plugin=%s at %s: its version cannot be read: %s", plugin.java_class, plugin.location, why)
 
     def broken(self, plugin: JavaPluginDesc) -> str:
-        """See JavaRuntime."""
+        """Return why the plug-in cannot be created, as far as it was asked; empty: no problem is known."""
         return str(self._versions.get((plugin.location, plugin.digest, plugin.java_class), {}).get("error", ""))
 
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
-        """See JavaRuntime."""
+        """Return every plug-in of a place, from the cache or a JVM. Raises ConnectError."""
         answer = self._kept.get(digest, "scan")
         if answer is None:
             answer = self._searches.ask("scan", {"place": str(place)}, limit_s=SCAN_LIMIT_S)
@@ -140,7 +141,7 @@ class DriverAnswers:
         ]
 
     def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
-        """See JavaRuntime."""
+        """Return the Python class that stands for a plug-in, made once. Raises NotFoundError if it cannot run here."""
         if not hosts(plugin.type):
             raise NotFoundError(
                 f"{plugin.java_class} of {plugin.location} is a {plugin.type} in Java, which cannot run here",
@@ -187,7 +188,7 @@ class DriverAnswers:
     def _loaded(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
         """Return {"version"} or {"error"} of a plug-in; all those of its place are asked together. Raises ConnectError.
 
-        A list of plug-ins asks for each of them: what ended the JVM, or had no answer, is not asked again at once.
+        A list of plug-ins asks for each of them, so a question that ended the JVM or timed out is not repeated at once.
         """
         key = plugin.location, plugin.digest, plugin.java_class
         place = key[:2]
@@ -242,7 +243,7 @@ class ExecutorAnswers:
     discovery = "service_load"
 
     def java_major(self) -> int:
-        """See JavaRuntime."""
+        """Return the major version of the Java that plug-ins run on here."""
         return java_of_plugins().major
 
     def version(self, plugin: JavaPluginDesc) -> str | None:
@@ -264,7 +265,7 @@ class ExecutorAnswers:
         return said
 
     def broken(self, plugin: JavaPluginDesc) -> str:
-        """Return nothing: who makes the plug-in finds out."""
+        """Return nothing: creating the plug-in shows the problem."""
         return ""
 
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
@@ -273,5 +274,5 @@ class ExecutorAnswers:
         return [Scanned(entry["type"], entry["class"], entry["version"]) for entry in answer]
 
     def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
-        """See JavaRuntime."""
+        """Return the Python class of a converter, transformation or similar stage that a JVM runs."""
         return stage_class(plugin, JavaCode((plugin.location,), contents=(plugin.content,)))

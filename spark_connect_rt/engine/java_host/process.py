@@ -1,7 +1,7 @@
 """One JVM that hosts Java tasks or connectors: started, spoken to, watched until it is gone.
 
-Owns the child process, its socket and the thread that reads it. Whatever ends the JVM (killed, out of memory,
-``System.exit`` of a plug-in) ends with one notification, which carries what is known of the reason.
+Owns the child process, its socket and the thread that reads it. Any end of the JVM (killed, out of memory,
+``System.exit`` of a plug-in) leads to one notification with the known reason.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class JvmLiveness:
         threading.Thread(target=self._watch, name="java-signs-of-life", daemon=True).start()
 
     def notice(self) -> None:
-        """It has sent something."""
+        """Take note that the JVM has sent something."""
         self._silent_s = 0.0
 
     def end(self) -> None:
@@ -126,9 +126,9 @@ _FIRST_HEAP = "-Xms16m"
 # to a quarter of a cheap sink's CPU (0.2 to 0.8 us a record, now 0.2).
 _YOUNG = ("-Xms24m", "-XX:NewSize=16m")
 _YOUNG_FITS_BYTES = 128 << 20
-# What waits to be durable outlives young collections: with Java's own 40 % free behind a full one, two Debezium
+# Records that wait to be durable outlive young collections. With Java's own 40 % free behind a full one, two Debezium
 # snapshots of 50,000 rows made 14 to 19 of these, now 6, and collected for 1.0 instead of 1.4 CPU s (75 %: 0.9, and a
-# heap of 200 instead of 110 MB). It grows with what lives, so that of light tasks stays small.
+# heap of 200 instead of 110 MB). The young part grows with the live data, so it stays small for light tasks.
 _FREE_RATIO = ("-XX:MinHeapFreeRatio=60", "-XX:MaxHeapFreeRatio=80")
 # C2 waits for what stays hot: a method of each record gets there within a second of flow, what a start runs never does.
 # 600,000 records in a new JVM: 3.0 instead of 4.2 CPU s of JSON with schema, 10 MiB less; the same speed afterwards.
@@ -244,7 +244,7 @@ def rehearsal(program: HostProgram, before: Sequence[str] = ()) -> Callable[...,
 
 
 class JavaProcess:
-    """A running host. Any thread may send; what comes is handed on by one thread of its own."""
+    """A running host. Any thread may send; one separate thread hands received frames on."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class JavaProcess:
 
         Args:
             command: from the path of its socket to the command line.
-            worker_config: resolved; what converters and plug-ins see of the worker.
+            worker_config: resolved; the part of the worker's settings that converters and plug-ins see.
             on_frame: takes every frame that is about a task or a connector; must not wait.
             on_gone: called once, with the reason, unless ``close`` was called.
             levels: of Java's loggers.

@@ -36,7 +36,7 @@ class _Gone:
 
 @dataclass(frozen=True, slots=True)
 class CallWait:
-    """What happens while a call has not returned. The task's thread."""
+    """Callbacks for the time in which a call has not returned. The task's thread."""
 
     on_errant: Callable[[Frame], None]  # the task reported a record
     settle: Callable[[], None]  # nothing else came: make what was reported durable
@@ -62,11 +62,11 @@ class SinkCalls(OnMeter):
         self._member_lock = threading.Lock()
 
     def on_frame(self, frame: Frame) -> None:
-        """See jvm_pool.Hosted."""
+        """Queue a frame for the task's thread."""
         self._frames.put(frame)
 
     def on_gone(self, reason: str) -> None:
-        """See jvm_pool.Hosted."""
+        """Queue the JVM's end, and why, for the task's thread."""
         self._frames.put(_Gone(reason))
 
     def begin(self, jvm: HostedNumber, start: Mapping[str, Any]) -> Any:

@@ -24,7 +24,7 @@ FRAME_BYTES_MAX = 1 << 30
 
 
 class ToJava(Enum):
-    """What Python says; ``host`` 0 is the JVM itself, others are tasks."""
+    """Kinds of frames from Python to the JVM; ``host`` 0 is the JVM itself, others are tasks."""
 
     HELLO = b"H"  # worker settings, logger levels
     START = b"S"  # a task
@@ -49,7 +49,7 @@ class ToJava(Enum):
 
 
 class FromJava(Enum):
-    """What the JVM says."""
+    """Kinds of frames from the JVM to Python."""
 
     READY = b"H"
     STARTED = b"S"
@@ -84,7 +84,7 @@ class Frame:
 
 
 class WireError(Exception):
-    """What was read is no frame: the two sides are of different versions, or something else wrote."""
+    """The bytes are not a valid frame: the two sides are of different versions, or something else wrote."""
 
 
 def encode_frame(kind: ToJava, host: int, head: Any = None, data_bytes: int = 0) -> bytes:

@@ -20,7 +20,7 @@ OFFSETS_MAX = 100_000  # source partitions whose offsets go along
 
 
 class Ended(Enum):
-    """Why a preview ended."""
+    """The reason why a preview ended."""
 
     RECORDS = "records"
     TIME = "time"
@@ -31,7 +31,7 @@ class Ended(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PreviewOrder:
-    """What an executor is to do. References to secrets are resolved there.
+    """The order for a preview, sent to an executor. References to secrets are resolved there.
 
     ``launch`` is of one task with all of the connector's work. ``planned``: ``launch.config`` is its configuration,
     else the connector is asked for it there. ``positions``: topic, partition and where a sink reads from
@@ -49,7 +49,7 @@ class PreviewOrder:
 
 @dataclass(frozen=True, slots=True)
 class PreviewOutcome:
-    """What an executor answered: each record as its stages (PreviewStage as JSON)."""
+    """An executor's answer: each record as its stages (PreviewStage as JSON)."""
 
     records: Sequence[Sequence[Mapping[str, Any]]]
     ended: Ended
@@ -57,7 +57,7 @@ class PreviewOutcome:
 
 
 class PreviewRunner(Protocol):
-    """Runs previews on executors."""
+    """The port that runs previews on executors."""
 
     def run(self, order: PreviewOrder, cancelled: threading.Event) -> PreviewOutcome:
         """Return what came of it, at the latest some seconds after its time and the wait for a free core.

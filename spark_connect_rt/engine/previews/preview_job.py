@@ -1,7 +1,7 @@
 """One preview in a Python process of an executor: it asks the driver what to do, and answers over the control channel.
 
 Owns that process's part of the connection. Losing the driver, or being cut off by it, ends the process at once,
-whatever plug-ins do in it: a preview that hangs is ended so. What crosses by Spark is the ticket alone.
+whatever plug-ins do in it: a preview that hangs is ended so. Only the ticket crosses by Spark.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def decode_order(message: Message) -> PreviewOrder:
 
 @dataclass(frozen=True, slots=True)
 class PreviewPart:
-    """What Spark calls for the one partition of a preview's job. Pickles."""
+    """The function that Spark calls for the one partition of a preview's job. Pickles."""
 
     ticket: SliceTicket
 
     def __call__(self, rows: Iterator[Any]) -> None:
-        """Carry one preview out."""
+        """Carry out one preview that the driver orders."""
         mask_logs()
         ask_this_driver(self.ticket)
         orders: queue.Queue[Message] = queue.Queue()

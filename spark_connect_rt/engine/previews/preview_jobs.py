@@ -126,7 +126,7 @@ class PreviewJob:
         return True
 
     def on_message(self, connection: SlotConnection, message: Message) -> None:
-        """Keep what was found."""
+        """Answer a question about plug-ins, or keep the record or state that the preview reports."""
         if connection.role == PLUGINS:
             self._launcher.channel().send(connection, self._launcher.plugins.answer(message))
             return

@@ -32,7 +32,7 @@ class RecordShower:
     """Shows records of one preview. One thread."""
 
     def __init__(self) -> None:
-        """Begin."""
+        """Create the two JSON converters, with and without schemas."""
         self._plain, self._enveloped = _json(schemas=False), _json(schemas=True)
 
     def record(self, record: SourceRecord | SinkRecord) -> Tree:
@@ -114,7 +114,7 @@ def sendable(tree: Any) -> Any:
     return tree
 
 
-# What a preview has found so far: handed on record by record, counted against its limits.
+# The records that a preview has found so far: handed on one by one, counted against its limits.
 #
 # Owns the limits of one preview: records, seconds, bytes.
 
@@ -142,7 +142,7 @@ class Collected:
         bytes_max: int = BYTES_MAX,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin now."""
+        """Start with no records; the time begins now."""
         self._records_left, self._bytes_left = records, bytes_max
         self._now_s, self._end_s = now_s, now_s() + seconds
         self._report = report

@@ -62,12 +62,12 @@ class KnownOffsets:
     """DriverLink of a preview: the offsets came with the order, and nothing becomes durable."""
 
     def __init__(self, connector: str, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        """Take (partition, offset) pairs."""
+        """Take a connector's known (partition, offset) pairs."""
         self._connector = connector
         self._known = {partition_key(connector, partition): offset for partition, offset in offsets}
 
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """See DriverLink."""
+        """Return the known offset of each source partition, in order; None where there is none."""
         return [self._known.get(partition_key(self._connector, partition)) for partition in partitions]
 
     def wants_commits(self, host: int) -> None:
@@ -78,7 +78,7 @@ class PreviewOutput:
     """SourceOutput of a preview: keeps what was polled until it is taken."""
 
     def __init__(self) -> None:
-        """Be empty."""
+        """Start with no polled records."""
         self._polled: list[SourceRecord | FailedRecord] = []
         self._json = JsonConverter()
         self._json.configure({"schemas.enable": "true", "replace.null.with.default": "false"})
@@ -161,12 +161,12 @@ class _Ticking(threading.Thread):
         self._closed = threading.Event()
 
     def run(self) -> None:
-        """Thread body."""
+        """Nudge the switches regularly, until closed; the thread's body."""
         while not self._closed.wait(_NUDGE_S):
             self._switches.nudge()
 
     def close(self) -> None:
-        """End it."""
+        """End the thread at its next wait."""
         self._closed.set()
 
 
@@ -209,7 +209,7 @@ def is_over(has_more: bool | None, idle_s: float, patience_s: float) -> bool:
     """Return whether a source has nothing more after an empty poll.
 
     Args:
-        has_more: what the task says, None: it does not know.
+        has_more: the task's answer, None: it does not know.
         idle_s: seconds since the last record, or since the first poll.
         patience_s: how long a task that does not know may return nothing. Infinite: for as long as the preview lasts.
     """

@@ -1,8 +1,8 @@
 """Archives of the classes of JVMs, in the cache: each is written by one JVM and mapped by later ones (JEP 350).
 
-Owns how one is named, tried and forgotten; what runs in the JVM that writes it is its user's. A JVM that finds a jar
-changed leaves its archive alone without a word, so the name says which jars it is of, and a new one is tried with
-``-Xshare:on`` before it gets that name. Without an archive everything works the same, only slower.
+Owns how an archive is named, tried and forgotten; the caller owns the program in the JVM that writes it. A JVM that
+finds a jar changed leaves its archive alone without a word, so the name says which jars it is of, and a new one is
+tried with ``-Xshare:on`` before it gets that name. Without an archive everything works the same, only slower.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Java:
 
     @property
     def executable(self) -> Path:
-        """Return the ``java`` program."""
+        """Return the path of the ``java`` program."""
         return self.home / "bin" / "java"
 
 

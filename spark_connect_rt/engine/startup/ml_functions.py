@@ -58,7 +58,7 @@ def compile_loader(jvm: Any, folder: Path) -> None:
 
 @contextlib.contextmanager
 def registered_later(gateway: Any, plain: bool) -> Iterator[None]:
-    """Within it this thread makes a session without these functions; who imports ``pyspark.ml`` has them registered.
+    """Within it, sessions of this thread are made without these functions. Importing ``pyspark.ml`` registers them.
 
     Args:
         gateway: pyspark's; None: there is no JVM yet.
@@ -86,7 +86,7 @@ class _OnImport:
         self._jvm = jvm
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """See ``importlib.abc.MetaPathFinder``."""
+        """Register the functions when ``PYTHON_SIDE`` is imported, and then stop watching. Finds no module itself."""
         if name == PYTHON_SIDE:
             sys.meta_path = [finder for finder in sys.meta_path if finder is not self]
             register(self._jvm)
@@ -107,7 +107,7 @@ def _loader(gateway: Any) -> tuple[Any, Any]:
 
 
 def register(jvm: Any) -> None:
-    """Register the functions, once for the JVM; what fails is logged."""
+    """Register the functions, once for the JVM. A failure is logged."""
     try:
         jvm.java.lang.Class.forName(REGISTRATION)
     except NOT_READY as error:

@@ -187,7 +187,7 @@ def executor_python_path(master: str, paths: Sequence[str], given: str | None) -
     Args:
         master: of the session.
         paths: the driver's, the package's folder or archive first.
-        given: what the user set.
+        given: the user's own setting, None if there is none.
     """
     if is_local(master) or master.startswith("local-cluster"):
         return given or os.pathsep.join(paths)

@@ -1,4 +1,4 @@
-"""What the Spark at hand lacks of what this package uses, by its version: the one place that asks for the version.
+"""Features that the present Spark lacks and this package uses: the one place that asks for its version.
 
 Pure, and importable on driver and executors alike. The oldest Spark is 4.0, the first with the writers of slices
 (``DataSourceArrowWriter``).
@@ -39,7 +39,7 @@ OLDEST_JAVA = 17
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something that Spark has since a minor version; ``off``: what a user misses before, empty: nothing."""
+    """A feature that Spark has since a minor version; ``off``: the loss for a user of older ones, empty: nothing."""
 
     since: tuple[int, int]
     off: str

@@ -1,4 +1,4 @@
-"""What a worker needs of its process and machine, checked before it starts anything or joins its group."""
+"""Requirements of a worker on its process and machine, checked before it starts anything or joins its group."""
 
 from __future__ import annotations
 

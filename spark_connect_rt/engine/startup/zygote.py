@@ -1,13 +1,13 @@
 """The zygote: a fork of the worker that imports what Spark's Python processes need, then is forked for each of them.
 
 Owns its start, its life and what a fork has to change to be the process that was asked for. Spark starts five daemons
-for a first slice, four of them to plan it; each imported pyspark for itself: 0.4 CPU s and 36 MiB (PSS). Who asks is
-``python_from_folders.sh``, by ``zygote_client.py``; whatever is refused here it starts as before.
+for a first slice, four of them to plan it; each imported pyspark for itself: 0.4 CPU s and 36 MiB (PSS). The client is
+``python_from_folders.sh``, by ``zygote_client.py``; it starts a refused process as before.
 
 A request is ``FIELDS`` of bytes, each ended by NUL: working directory, module, its argument, then NAME=VALUE of the
 environment; with it come four descriptors: standard input, output and error, and one that says by its end that the
-process ended. It is sent once the zygote has greeted by ``+``: who gave up before that gets no process. The answer is
-``+``, or why not.
+process ended. It is sent once the zygote has greeted by ``+``: a client that gave up before that gets no process. The
+answer is ``+``, or why not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import BinaryIO, NoReturn, cast
 from spark_connect_rt.engine.executor.closed_pipes import end_quietly
 from spark_connect_rt.engine.startup.zygote_socket import ForkServerSocket, take_door
 
-# What ``ps`` shows of a forked process: else it would show as the one it was forked from.
+# The title that ``ps`` shows of a forked process: else it would show as the process it was forked from.
 #
 # The kernel shows the memory that held the arguments of the last exec; it is overwritten in place, so a title is cut to
 # that length.
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """What is to be run, and in which surroundings."""
+    """The program to run, and its working directory, environment and descriptors."""
 
     directory: str
     module: str

@@ -22,7 +22,7 @@ class ForkServerSocket:
     folder: Path
 
     def close(self) -> None:
-        """Listen no more: who asks there from now on imports for itself."""
+        """Stop listening: later callers import for themselves."""
         os.environ.pop(SOCKET, None)
         self.listener.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,5 +1,5 @@
 """Whole record batches from one cluster to another, without being taken apart.
 
-Owns what of a batch changes on its way, and the requests that carry batches on. Who reads and
-why is ``connectors.mirror``'s matter.
+Owns what of a batch changes on its way, and the requests that carry batches on. ``connectors.mirror`` decides who reads
+and why.
 """

@@ -1,7 +1,7 @@
 """Partitions of one cluster to partitions of another, by whole record batches.
 
-Owns the loop, which runs only inside its methods: no thread, so a task that is not polled copies nothing. What a method
-returns is acknowledged. Must not: know connectors, commit.
+Owns the loop, which runs only inside its methods: no thread, so a task that is not polled copies nothing. Results of
+its methods are acknowledged. Must not: know connectors, commit.
 """
 
 from __future__ import annotations
@@ -183,7 +183,9 @@ class BatchCopier:
         return self._loop.run_until_complete(work)
 
     def _most_bytes(self) -> int:
-        """Return what may be under way. What waits for a partition that takes nothing holds back no other so soon."""
+        """Return what may be under way. Return how many bytes may be in flight. While a partition takes nothing, a
+        larger limit keeps its waiting pieces from blocking others.
+        """
         return self._buffer_bytes if self._sender.is_stalled else min(self._buffer_bytes, FLOWING_BYTES)
 
     async def _copy(self, until_s: float) -> None:
@@ -195,7 +197,7 @@ class BatchCopier:
                 raise self._sender.failure
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                await self._fetcher.settled()  # what was taken is not to wait for the next call
+                await self._fetcher.settled()  # answers that were taken must not wait for the next call
                 return
             if self._sender.held_bytes >= most_bytes:
                 await self._sender.changed(left_s, most_bytes * 3 // 4)  # not for each acknowledgement

@@ -140,7 +140,7 @@ class BatchSender:
         self._busy.add(place)
         self._ready[leader].append(place)
         if leader not in self._due and self._requests[leader] < MOST_REQUESTS:
-            # Not at once: what else has come in leaves with it.
+            # Not at once, so that other pieces that have come in leave with it.
             self._due.add(leader)
             asyncio.get_running_loop().call_soon(self._send_ready, leader)
 
@@ -325,7 +325,7 @@ class BatchSender:
         asyncio.get_running_loop().call_later(wait_s, self._again, place)
 
     def _stall(self, place: TopicPartition) -> None:
-        """What waits here may wait for long: it must not keep whole answers in memory."""
+        """Mark the partition as stalled. Its pieces may wait for long and must not keep whole answers in memory."""
         self._stalled.add(place)
         for piece in self._waiting[place]:
             piece.keep()

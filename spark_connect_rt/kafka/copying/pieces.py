@@ -1,4 +1,4 @@
-"""What of an answer goes on, piece by piece: batches as they are, and rows of those that cannot pass.
+"""Parts of an answer that are sent on, piece by piece: batches as they are, and rows of those that cannot pass.
 
 Owns the choice between the two, and how rows are cut. Must not send. Nothing here waits.
 """
@@ -37,14 +37,14 @@ SMALL_BYTES = 4 << 10  # of a batch: several of them that wait are taken apart, 
 
 @dataclass(frozen=True, slots=True)
 class CopyRules:
-    """What is asked of the copy."""
+    """The rules that a copy follows."""
 
     compression: Compression | None  # None: as it is at the source
     batch_bytes: int  # of rows laid out here, without the head
     request_bytes: int
     check_crcs: bool
     committed_only: bool
-    target_checks: bool = False  # the CRC of what goes on as its producer wrote it: what is damaged there is refused
+    target_checks: bool = False  # the target compares the CRC that the producer wrote, and refuses damaged batches
 
     @property
     def codec(self) -> int | None:
@@ -192,7 +192,7 @@ _WITH_LOG_START, _WITH_RECORD_ERRORS = 5, 8  # of answers
 
 
 class ProduceResult(NamedTuple):
-    """What became of a partition's batch."""
+    """The broker's result for a partition's batch."""
 
     code: int  # Kafka's, 0: it is there
     offset: int  # of its first record; -1: not known
@@ -213,7 +213,7 @@ class ProduceBatches:
         return await connection.send_pieces(self, list(self._pieces()))
 
     def version(self, versions: Mapping[int, tuple[int, int]]) -> int:
-        """See PiecesRequest."""
+        """Return the request's version for a broker. Raises IncompatibleBrokerVersion if it supports none of ours."""
         least, most = versions[self.API_KEY]
         if least > _MOST or most < _LEAST:
             raise IncompatibleBrokerVersion(f"produce requests: the broker supports versions {least} to {most}")

@@ -1,6 +1,6 @@
 """A long topic read in whole record batches, many partitions an answer.
 
-Owns the fetch requests of such a read: who leads which partition, how much is asked for at a time. It reads what is
+Owns the fetch requests of such a read: the leader of each partition, and the size of each request. It reads what is
 there and goes on to the next as long as every answer brings something; anything unusual (a leader that moved, a codec
 that is not installed) ends it, and the caller's consumer reads on from where it got to.
 """
@@ -22,7 +22,7 @@ from spark_connect_rt.kafka.group_security import connect, connection_arguments
 from spark_connect_rt.kafka.logs.compaction import Latest, latest_of
 from spark_connect_rt.kafka.records.record_batches import offset_behind
 
-ANSWER_BYTES = 8 * 1024 * 1024  # of two at a time: what one brings is taken apart while the next is on its way
+ANSWER_BYTES = 8 * 1024 * 1024  # of two at a time: one is taken apart while the next is on its way
 PARTITION_BYTES = 2 * 1024 * 1024
 ANSWER_LIMIT_MS = 10_000  # also how long a stopping worker may have to wait for a broker that hangs
 CONNECT_LIMIT_S = 10.0
@@ -33,7 +33,7 @@ OnLatest = Callable[[int, Latest], None]
 
 
 class BulkReadEndedError(Exception):
-    """It could not go on; what was delivered stays read."""
+    """The bulk read could not continue. Records that it delivered stay read."""
 
 
 class BulkRead:

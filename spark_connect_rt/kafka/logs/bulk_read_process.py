@@ -62,7 +62,7 @@ class SharedRead:
         is_over: Callable[[], bool],
         share_from: int,
     ) -> None:
-        """See ``BulkRead`` and ``shares``."""
+        """Take the arguments of ``BulkRead``, and from which length on the read is shared (``shares``)."""
         self._share_from = share_from
         self._topic = topic
         self._consumer = consumer
@@ -120,7 +120,9 @@ class BulkReadProcess:
         ends: Mapping[int, int],
         answers: Answers,
     ) -> None:
-        """Start it; see ``BulkRead``. What it reads is put into ``answers``, None when it has ended. Raises OSError."""
+        """Start it; see ``BulkRead``. It puts the answers that it reads into ``answers``, and None when it has ended.
+        Raises OSError.
+        """
         self._answers = answers
         self._topic = topic
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -136,7 +138,7 @@ class BulkReadProcess:
         threading.Thread(target=self._listen, args=(self._process.stdout,), name="bulk-read", daemon=True).start()
 
     def close(self) -> None:
-        """Kill the process and wait until it is gone, for a while: what it read is of no use any more."""
+        """Kill the process and wait until it is gone, for a while. Its results are no longer needed."""
         self._process.kill()
         try:
             self._process.wait(_END_LIMIT_S)

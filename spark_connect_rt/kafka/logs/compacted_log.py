@@ -11,9 +11,9 @@ It notices partitions that are added while the log is open, and reads them from 
 It replaces a client that has lost all its brokers (``lost_brokers``): the new consumer reads on from the positions. An
 append that the lost producer has not sent fails with a RetriableError, as after a delivery timeout.
 
-With a ``LatestLoad`` a start checks the topic and returns; ``read_to_end`` waits for what was there. What it reads
-is delivered at its end, in one batch, without the records that a later one of their key replaces. Of a long topic most
-is read in whole record batches (``bulk_read``), which takes a third of the consumer's time.
+With a ``LatestLoad`` a start checks the topic and returns; ``read_to_end`` waits for what was there. The records that
+it reads are delivered at its end, in one batch, without those that a later record of their key replaces. Of a long
+topic most is read in whole record batches (``bulk_read``), which takes a third of the consumer's time.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from spark_connect_rt.topics.compacted_log import LogRecord, OnAppended, OnRecor
 from spark_connect_rt.topics.key_places import KeyPlaces, Write
 from spark_connect_rt.topics.log_snapshot import LogFacts
 
-# Where the records of one producer came to lie, as its delivery reports say: what is to be read back.
+# The positions of a producer's records, as its delivery reports name them: the records to be read back.
 
 
 class OwnAppends:
-    """Any thread."""
+    """The ends of this log's own appends. Any thread."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -145,7 +145,7 @@ def produced(producer: Any, topic: str, write: Write, answer: AppendAck, until_s
 
 @dataclass(frozen=True, slots=True)
 class LogDescriber:
-    """Of one topic."""
+    """Describes one topic for a snapshot."""
 
     admin: KafkaAdmin
     topic: str
@@ -187,7 +187,7 @@ class _Round(Generic[T]):
 
 
 class SingleFlight(Generic[T]):
-    """Any thread."""
+    """Puts a question once for all who ask at the same time. Any thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -285,7 +285,9 @@ class KafkaCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See ``topics.compacted_log.CompactedLog.start``."""
+        """Check or create the topic and read it to its end, or in the background after a load has begun. Raises as the
+        port.
+        """
         self._admin.check_reachable(self._start_timeout_ms)
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
@@ -328,7 +330,7 @@ class KafkaCompactedLog:
                 has_room = produced(producer, self.topic, write, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.flush``."""
+        """Wait until all appends are acknowledged. Raises TimedOutError, or RetriableError if a send failed."""
         deadline = time.monotonic() + timeout_ms / 1000
         if self._producers is not None and not self._stopping:
             with self._producers.use() as producer:
@@ -343,7 +345,7 @@ class KafkaCompactedLog:
             raise RetriableError(str(failed)) from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_to_end``."""
+        """Flush, then wait until every record that was in the topic at the call is read. Raises TimedOutError."""
         if loading := self._loading:
             self._wait_progressing(loading)
         deadline = time.monotonic() + timeout_ms / 1000
@@ -361,7 +363,7 @@ class KafkaCompactedLog:
         )
 
     def read_back(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.CompactedLog.read_back``."""
+        """Flush, then wait until all earlier appends of this log are read. Raises as ``read_to_end`` and ``flush``."""
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
         ends = self._own.ends()
@@ -383,7 +385,7 @@ class KafkaCompactedLog:
     def _look_ahead(self, probe: EndProbe, end: Mapping[TopicPartition, int], deadline: float) -> None:
         late = {place.partition: at for place in end if (at := self._positions[place.partition]) < end[place]}
         silent = probe.silent_until(late, deadline - time.monotonic()) if late else {}
-        with self._changed:  # who read on meanwhile, or began again, knows better
+        with self._changed:  # a thread that read on meanwhile, or began again, has newer positions
             self._positions.update(
                 {number: to for number, to in silent.items() if self._positions[number] == late[number] < to}
             )
@@ -404,7 +406,7 @@ class KafkaCompactedLog:
                 producer.produce(self.topic, value, key, partition, on_delivery=answered, timestamp=at_ms)
 
     def stop(self) -> None:
-        """See ``topics.compacted_log.CompactedLog.stop``."""
+        """Flush for a few seconds, end the reader thread and drop unanswered appends."""
         was_stopping, self._stopping = self._stopping, True
         if was_stopping or self._producers is None:
             return
@@ -547,7 +549,7 @@ class KafkaCompactedLog:
         lost.close()
 
     def _read_in_bulk(self, producer: Any) -> None:
-        """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
+        """Read most of a long topic in whole record batches. The consumer reads the rest, and every other topic."""
         load, ends = self._load, {place.partition: end for place, end in self._loading.items()}
         left = sum(max(0, end - self._positions[number]) for number, end in ends.items())
         if load is None or left < load.bulk_from:
@@ -574,7 +576,7 @@ class KafkaCompactedLog:
             _log.info("%s", error)
 
     def _end_load(self, load: LatestLoad) -> None:
-        if records := load.finish():  # before the positions move: who waits for the end must find everything there
+        if records := load.finish():  # before the positions move: a thread that waits for the end must find them all
             self._on_records(records)
         self._loading = {}
 

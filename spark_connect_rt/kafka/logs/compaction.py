@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """What one answer of a broker holds of one partition."""
+    """The records of one partition in one answer of a broker, reduced to the last of each key."""
 
     records: list[LogRecord]  # the last one of each key, in the order of their keys' first ones
     first: LogRecord | None

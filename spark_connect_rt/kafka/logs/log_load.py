@@ -1,8 +1,8 @@
 """Reading a long topic for the last record of each key: raw, in C loops, from a snapshot on where there is one.
 
-Owns: what the reader of ``compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics whose
-records mean nothing together (offsets); the config topic is an order of events and is read record by record.
-One thread at a time: ``begin`` by the thread that starts the log, all else by the log's reader.
+Owns the records that the reader of ``compacted_log`` gathers while it loads, and the snapshot afterwards. Only for
+topics whose records mean nothing together (offsets); the config topic is an order of events and is read record by
+record. One thread at a time: ``begin`` by the thread that starts the log, all else by the log's reader.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class HeadedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPart:
-    """What is to be read of a topic."""
+    """The part of a topic that is to be read."""
 
     partitions: Sequence[int]
     first_offset: int | None = None
@@ -46,7 +46,7 @@ class TopicPart:
 def read_topic(consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
     """Return all records that were there at the call, partitions in the order of time, each in its own order.
 
-    A consumer of committed records reads up to the first transaction that is open: what is behind it cannot be known.
+    A consumer of committed records reads up to the first open transaction: the state of later records is not known.
 
     Raises RetriableError, TimedOutError.
     """
@@ -197,7 +197,7 @@ class MergedRead:
                 yield self._give(min(self._ahead, key=self._rank))
 
     def close(self) -> None:
-        """Close the consumer."""
+        """Close the consumer, if it was opened."""
         if self._client is not None:
             self._client.close()
 

@@ -62,7 +62,7 @@ _FAR_MS = 3_600_000
 
 
 class GroupClient(Protocol):
-    """What the I/O thread needs of the member it works for."""
+    """The I/O thread's view of the member it works for."""
 
     @property
     def settings(self) -> MemberSettings:
@@ -203,7 +203,8 @@ class GroupIoThread:
             except CoordinatorUnknownError as unknown:
                 self._out("no coordinator: ", unknown)
             except CoordinatorRefusesError as refused:
-                # Who was let in before is not turned away for good by one answer: rights may be in the making.
+                # After a member was once let in, a single refusal does not end its membership: its rights may be
+                # changing.
                 if not self._ever_found:
                     self._shell.apply(happened.RequestRefused(str(refused)), era)
                     return
@@ -247,7 +248,7 @@ class GroupIoThread:
         if isinstance(event, happened.SyncAnswered):
             self._let_in = True
         elif isinstance(event, happened.RequestRefused) and self._let_in:
-            # As in ``_find``: who was let in before is not turned away for good by one answer.
+            # As in ``_find``: after the member was let in, a single refusal does not end its membership.
             self._out("", event.reason)
             event = happened.CoordinatorLost(event.reason)
         if not isinstance(event, happened.CoordinatorLost):

@@ -1,4 +1,4 @@
-"""What a membership is made with, from a worker's settings.
+"""Settings of a membership, made from a worker's settings.
 
 Owns the group's times and the limits derived from them. Pure but for reading certificates.
 """

@@ -61,7 +61,7 @@ class JoinGroupResponse_v9(Response):  # type: ignore[misc]  # noqa: N801 - as t
 
 
 class JoinGroupRequest_v9(RequestStruct):  # type: ignore[misc]  # noqa: N801
-    """JoinGroup with a reason."""
+    """Version 9 of JoinGroup, which carries a reason."""
 
     FLEXIBLE_VERSION = True
     API_KEY, API_VERSION, RESPONSE_TYPE = 11, 9, JoinGroupResponse_v9
@@ -155,7 +155,7 @@ class OffsetDeleteRequest(Request[OffsetDeleteRequest_v0]):  # type: ignore[misc
         self._group, self._partitions = group, sorted(partitions)
 
     def build(self, request_struct_class: Any) -> Any:
-        """Return the request."""
+        """Return the request with its partitions by topic."""
         topics = groupby(self._partitions, lambda partition: partition.topic)
         return request_struct_class(self._group, [(topic, [p.partition for p in found]) for topic, found in topics])
 

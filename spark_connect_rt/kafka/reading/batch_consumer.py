@@ -79,7 +79,7 @@ class KafkaBatchConsumer:
         self._assigned.update({offset: found[offset] for offset in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See ``kafka.executor_clients.BatchConsumer.unassign``."""
+        """Stop reading these partitions; others in the list are ignored."""
         known = [partition for partition in partitions if partition in self._assigned]
         if known:
             self._consumer.incremental_unassign(
@@ -113,12 +113,12 @@ class KafkaBatchConsumer:
         return rows.batch()
 
     def position(self, partition: TopicPartition) -> int:
-        """See ``kafka.executor_clients.BatchConsumer.position``."""
+        """Return the next offset that this consumer will read, past markers and compacted records."""
         (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
         return max(int(found.offset), self._assigned[partition])
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See ``kafka.executor_clients.BatchConsumer.end_offsets``."""
+        """Return the log end of each partition (the last stable offset under read_committed)."""
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
@@ -130,7 +130,7 @@ class KafkaBatchConsumer:
         return partition_counts(self._consumer, topics, LOOKUP_TIMEOUT_S)
 
     def close(self) -> None:
-        """See ``kafka.executor_clients.BatchConsumer.close``."""
+        """Close the consumer and its connections."""
         self._consumer.close()
 
     def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -172,7 +172,7 @@ class KafkaBatchConsumer:
         return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
     def _go_on_behind_gaps(self) -> None:
-        """Read on where auto.offset.reset says. What the watch refuses is raised by a later poll, and then again."""
+        """Read on where auto.offset.reset says. A refusal of the watch is raised by a later poll, then repeatedly."""
         while self._out_of_range:
             where = self._out_of_range.pop()
             wanted = self.position(where)

@@ -42,7 +42,7 @@ Address = tuple[str, int]
 
 
 class BrokerLinks:
-    """See the module."""
+    """Connections to the brokers of one cluster, and the known leaders of its partitions."""
 
     def __init__(
         self, settings: FetchSettings, opened: Callable[..., Awaitable[Any]] | None = None, *, creates: bool = False
@@ -65,7 +65,7 @@ class BrokerLinks:
         self._topic_errors: dict[str, int] = {}
 
     async def refresh(self, topics: Collection[str]) -> None:
-        """Ask who leads the partitions of these topics; what is known of others stays.
+        """Ask for the leaders of these topics' partitions. Known leaders of other topics stay.
 
         Raises:
             RetriableError: no broker answers.
@@ -104,7 +104,7 @@ class BrokerLinks:
         return Counter(partition.topic for partition in self._known)
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection and wait for at most a second."""
         closing = [connection.close() for connection in self._connections.values()]
         self._connections.clear()
         if any(closing):
@@ -162,7 +162,9 @@ class BrokerLinks:
         return connection
 
     def _problem(self, error: Exception, where: str = "") -> ConnectError:
-        """Who was let in before is not turned away for good by one answer: rights may be in the making."""
+        """Return the error to raise. After a broker let this client in, a single refusal is retriable: rights may be
+        changing.
+        """
         refusal = None if self._let_in else refusal_of_error(error)
         if refusal is not None:
             return ConnectError(f"{refusal.setting}: {refusal.reason}")
@@ -190,7 +192,7 @@ class EpochEnd(NamedTuple):
 
 
 class OffsetForLeaderEpochResponse_v3(Response):  # type: ignore[misc]  # noqa: N801
-    """See EpochEnd."""
+    """The answer of OffsetForLeaderEpoch, version 3, from which EpochEnd is read."""
 
     API_KEY, API_VERSION = 23, 3
     SCHEMA = Schema(
@@ -233,7 +235,7 @@ class EpochEndsRequest(Request[OffsetForLeaderEpochRequest_v3]):  # type: ignore
         self._epochs = epochs
 
     def build(self, request_struct_class: Any) -> Any:
-        """See Request."""
+        """Return the request with its partitions and epochs by topic."""
         by_topic = groupby(sorted(self._epochs.items()), key=lambda entry: entry[0].topic)
         topics = [(topic, [(place.partition, *epochs) for place, epochs in places]) for topic, places in by_topic]
         return request_struct_class(UNKNOWN, topics)
@@ -247,7 +249,7 @@ class FencedFetchRequest(FetchRequest):  # type: ignore[misc]
         self._epochs = epochs
 
     def build(self, request_struct_class: Any) -> Any:
-        """See Request."""
+        """Return the request, with the leader epochs of its partitions if the version has them."""
         built = super().build(request_struct_class)
         if request_struct_class.API_VERSION >= _EPOCHS_IN_FETCH:
             built.topics = [

@@ -154,7 +154,7 @@ class FetchConsumer:
         )
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See ``kafka.executor_clients.BatchConsumer.unassign``."""
+        """Stop reading these partitions and drop their answers. Without any partition left, free the buffers."""
         self._fetcher.forget(partitions)
         if self._rows is not None and not self._is_read(self._rows.answer):
             self._rows = None
@@ -181,15 +181,15 @@ class FetchConsumer:
                 return []
 
     def position(self, partition: TopicPartition) -> int:
-        """See ``kafka.executor_clients.BatchConsumer.position``."""
+        """Return the next offset that this consumer will read, past markers and compacted records."""
         return self._fetcher.readings[partition].position
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See ``kafka.executor_clients.BatchConsumer.end_offsets``."""
+        """Return the log end of each partition (the last stable offset under read_committed)."""
         return self._run(self._fetcher.look_up(dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """See ``kafka.executor_clients.BatchConsumer.topic_ids``."""
+        """Return the ids of topics (KIP-516), as far as brokers report them. Raises ConnectError."""
         return self._run(self._fetcher.ask_topic_ids(topics))
 
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
@@ -197,7 +197,7 @@ class FetchConsumer:
         return self._run(self._fetcher.ask_partition_counts(topics))
 
     def close(self) -> None:
-        """See ``kafka.executor_clients.BatchConsumer.close``."""
+        """Close the connections and the loop. May be called twice."""
         if not self._loop.is_closed():
             self._run(self._fetcher.close())
             self._loop.close()
@@ -222,7 +222,7 @@ class FetchConsumer:
                 break
             try:
                 batch = rows.next(room)
-            except DataError:  # never passed over: what comes before it is returned first, then it is met again
+            except DataError:  # never skipped: rows before it are returned first, then the next call meets it again
                 self._ask_again(rows.answer)
                 if taken:
                     break

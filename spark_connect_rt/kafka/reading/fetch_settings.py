@@ -59,7 +59,7 @@ _HONOURED = {"bootstrap.servers", *_DEFAULTS, *_OF_GROUPS, *_VALUES, *SECURITY_U
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What a FetchConsumer obeys. All times ms."""
+    """The settings of a FetchConsumer. All times ms."""
 
     servers: str
     client_id: str

@@ -1,8 +1,8 @@
 """Fetch requests: one under way per broker, for all partitions it leads that are read. One loop.
 
 The request that follows an answer is sent before the answer is taken apart, so both sides are busy. Unread are at most
-one answer of each broker and the one behind it. What a partition's answer cannot be matched to any more, since it was
-given up or is read from elsewhere, is dropped.
+one answer of each broker and the one behind it. A partition's answer is dropped if the partition was given up or is
+read from elsewhere since the request.
 
 A partition whose leader is of another epoch is read on only when the new one has the same log up to there (KIP-320):
 an unclean election may have cut it. Requests name the epoch, so that no broker answers for another one.
@@ -44,7 +44,7 @@ from spark_connect_rt.kafka.records.record_batches import last_batch
 
 
 RETRY_WAIT_S = 0.05
-OFFSETS_UNKNOWN_LIMIT_S = 5.0  # what is not there may be so new that this broker does not know it yet
+OFFSETS_UNKNOWN_LIMIT_S = 5.0  # a missing topic may be so new that this broker does not know it yet
 
 
 async def look_up(
@@ -131,7 +131,7 @@ _Doubted = dict[TopicPartition, tuple[PartitionReading, int]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """What one broker answered for one partition."""
+    """The answer of a broker for one partition."""
 
     partition: TopicPartition
     reading: PartitionReading
@@ -163,8 +163,8 @@ class Fetcher:
     async def fill(self, limit_s: float, *, goes_on: bool = False) -> None:
         """Return when there is an answer with something in it, or the time is up.
 
-        ``goes_on``: the loop runs on behind it, so that only the next request has to be on its way.
-        Raises ConnectError: what waiting does not resolve.
+        ``goes_on``: the loop runs on behind it, so that only the next request has to be on its way. Raises ConnectError
+        if waiting does not resolve the problem.
         """
         until_s, has_waited = time.monotonic() + limit_s, False
         while True:
@@ -189,13 +189,13 @@ class Fetcher:
         return not has_more and 0 < asked == len(self.readings)
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read these no more; what was answered of them is dropped, too: a paused reader keeps nothing."""
+        """Stop reading these and drop their answers too: a paused reader keeps nothing."""
         for partition in partitions:
             self.readings.pop(partition, None)
         self.answers = deque(answer for answer in self.answers if self.readings.get(answer.partition) is answer.reading)
 
     async def look_up(self, ends: dict[TopicPartition, int], limit_s: float) -> dict[TopicPartition, int]:
-        """See ``offset_requests.look_up``."""
+        """Look up offsets with the fetcher's connections and isolation level."""
         return await look_up(self._links, ends, self._settings.committed_only, limit_s)
 
     async def ask_topic_ids(self, topics: Collection[str]) -> dict[str, str]:
@@ -328,7 +328,7 @@ class Fetcher:
         lost = {
             partition: reading for partition, reading in self.readings.items() if partition not in self._links.leaders
         }
-        if lost:  # before one is given up: who goes on with the others asks no more often for that
+        if lost:  # before a partition is given up, so that a caller that continues with the others asks no more often
             self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1, random.random())
         for partition, reading in lost.items():
             self._refused(partition, reading, self._links.why_lost(partition))
@@ -371,7 +371,7 @@ class Fetcher:
                 reading.leader_epoch = leader_epoch
 
     def _go_back(self, place: TopicPartition, reading: PartitionReading, end: EpochEnd, leader_epoch: int) -> None:
-        """Read what the log holds now in the place of what was cut off; what was answered of that is dropped."""
+        """Read the log's present records in place of the truncated ones. Answers about those are dropped."""
         position = min(reading.position, end.end_offset)
         text = (
             f"the log was truncated to offset {end.end_offset} by an unclean leader election, but was read up to "
@@ -413,7 +413,7 @@ class Fetcher:
             raise
 
     async def _reset(self, partition: TopicPartition, reading: PartitionReading) -> None:
-        """Go on where auto.offset.reset says: what was to be read is gone."""
+        """Continue where auto.offset.reset says, because the records to read are gone."""
         wanted = reading.fetch_at
         assert wanted is not None, partition
         try:

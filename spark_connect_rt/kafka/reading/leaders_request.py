@@ -1,4 +1,4 @@
-"""Metadata of topics: who leads each partition, since which epoch, and which topic it is (KIP-320, KIP-516).
+"""Metadata of topics: the leader of each partition, since which epoch, and the topic's id (KIP-320, KIP-516).
 
 Owns: Metadata 8 and 10, where aiokafka's own end. Brokers older than Kafka 2.8 tell no topic ids, those older than 2.3
 no epochs; then nothing is compared.
@@ -149,14 +149,14 @@ class MetadataRequest_v10(RequestStruct):  # type: ignore[misc]  # noqa: N801
 
 
 class LeadersRequest(MetadataRequest):  # type: ignore[misc]
-    """Who leads the partitions of topics, and since which epoch. Creates no topics, unless it may."""
+    """Asks for the leaders of topics' partitions, and their epochs. Creates no topics, unless it may."""
 
     def __init__(self, topics: list[str], creates: bool = False) -> None:
         super().__init__(topics, creates)
         self._creates = creates
 
     def build(self, request_struct_class: Any) -> Any:
-        """See Request."""
+        """Return the request in one of our versions, or as the library makes it."""
         if request_struct_class is MetadataRequest_v8:
             return MetadataRequest_v8(self._topics, self._creates, False, False)
         if request_struct_class is MetadataRequest_v10:
@@ -171,7 +171,7 @@ LeadersRequest._CLASSES = (*MetadataRequest._CLASSES, MetadataRequest_v8, Metada
 
 @dataclass(frozen=True, slots=True)
 class TopicLeaders:
-    """What an answer says of one topic: an error code, its id where brokers tell it, (leader, epoch) by partition."""
+    """The part of an answer about one topic: an error code, its id if reported, (leader, epoch) by partition."""
 
     topic: str
     error_code: int

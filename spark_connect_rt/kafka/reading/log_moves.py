@@ -1,7 +1,7 @@
 """A log that is not what was read before: records deleted behind a reader, a topic deleted and created again.
 
-Owns: what such a move is, and which topic a reader's positions belong to (KIP-516). What to do about a move is its
-reader's choice: ``LogWatch`` asks it before anything is read on.
+Owns the definition of such a move, and which topic a reader's positions belong to (KIP-516). What to do about a move is
+its reader's choice: ``LogWatch`` asks it before anything is read on.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ _UNPLACED = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitioning:
-    """What of a topic's partitions decides where rows without one go."""
+    """The properties of a topic that decide where rows without a partition go."""
 
     count: int  # all of them: keys are hashed to these, led or not
     keyless: int  # the partition of rows without a key

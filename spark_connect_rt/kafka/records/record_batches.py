@@ -25,7 +25,7 @@ _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
 class Batch(NamedTuple):
-    """One whole batch: what its head says, and where its records lie in the answer (compressed, perhaps)."""
+    """One whole batch: the fields of its head, and where its records lie in the answer (compressed, perhaps)."""
 
     base_offset: int
     length: int

@@ -110,7 +110,7 @@ def records_of(
         check_crcs: whether to compare the checksums.
 
     Raises:
-        DataError: a batch is damaged or of a codec that is not known. What was yielded before stays good.
+        DataError: a batch is damaged or of a codec that is not known. Chunks that were yielded before stay valid.
     """
     transactions, chunk, size, at = CommittedBatches(aborted), list[tuple[Batch, Any]](), 0, position
     yielded_to, view = position, memoryview(batches)

@@ -55,9 +55,9 @@ _Send = Callable[[Iterator[Any]], tuple[Any] | None]
 class KafkaBatchProducer:
     """A BatchProducer on confluent-kafka. One thread.
 
-    After a failed delivery every call raises it: what else was in flight is unknown, so make a new producer.
-    ``produce`` raises DataError for a row that can never be sent and TimedOutError after ``max.block.ms`` without
-    room; the rows before it may be in the topic.
+    After a failed delivery every call raises it. The state of other records in flight is unknown, so make a new
+    producer. ``produce`` raises DataError for a row that can never be sent and TimedOutError after ``max.block.ms``
+    without room; the rows before it may be in the topic.
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
@@ -82,7 +82,7 @@ class KafkaBatchProducer:
         self._compare_at_s = math.inf  # while records wait: when to compare this client with a new one
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``kafka.executor_clients.BatchProducer.produce``."""
+        """Queue the rows of a batch in produce form. Raises an earlier failure, DataError, TimedOutError."""
         self._producer.poll(0)
         self._raise_failure()
         columns = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
@@ -100,7 +100,7 @@ class KafkaBatchProducer:
             self._send_all(partial(_send_rows, self._send_reported if self._reports_records else send), rows)
 
     def flush(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.BatchProducer.flush``."""
+        """Wait until all queued records are acknowledged. Raises the first failure, or TimedOutError."""
         latest_s = time.monotonic() + timeout_ms / 1000
         while True:
             self._fail_if_left_behind()
@@ -116,20 +116,20 @@ class KafkaBatchProducer:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def hurry(self, end_by_s: float) -> None:
-        """See ``kafka.executor_clients.BatchProducer.hurry``."""
+        """Have ``produce`` and ``flush`` wait no longer than to this time (monotonic clock). Any thread."""
         self._end_by_s = end_by_s
 
     def delivered(self) -> list[Delivered]:
-        """See ``kafka.executor_clients.BatchProducer.delivered``."""
+        """Return the runs of records that were delivered since the last call."""
         return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See ``kafka.executor_clients.BatchProducer.metadata``."""
+        """Return where each record went that was queued since the last call, in that order."""
         taken, self._metadata = self._metadata, []
         return taken
 
     def close(self) -> None:
-        """See ``kafka.executor_clients.BatchProducer.close``."""
+        """Drop queued records and close the client."""
         close_producer(self._producer)
 
     def _send_all(self, send: _Send, rows: Iterator[Any]) -> None:
@@ -151,11 +151,11 @@ class KafkaBatchProducer:
             self._compare_at_s = math.inf
 
     def skip_refused(self) -> None:
-        """See ``kafka.executor_clients.SkipsRefused.skip_refused``."""
+        """From now on leave out records that Kafka refuses for their content."""
         self._skips = True
 
     def refused(self) -> list[RefusedRecord]:
-        """See ``kafka.executor_clients.SkipsRefused.refused``."""
+        """Return the records that were left out since the last call, and why."""
         taken, self._refused = self._refused, []
         return taken
 

@@ -29,7 +29,7 @@ _JAVAS = (
 )
 _DEFAULTS = {
     **{name: client_setting("producer", name) for name in _JAVAS},
-    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays no one
+    "batch.size": 1_000_000,  # not Java's: records joined here have arrived already, so a large batch delays no one
     "linger.ms": 0,  # any: rows that come while others are under way are joined, and no one waits longer
     "max.in.flight.requests.per.connection": 1,  # any: there is one
 }
@@ -58,7 +58,7 @@ class Transactional:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSettings:
-    """What a ColumnProducer goes by."""
+    """The settings of a ColumnProducer."""
 
     client: Mapping[str, Any]  # arguments of AIOKafkaProducer
     batch_bytes: int

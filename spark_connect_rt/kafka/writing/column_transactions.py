@@ -1,7 +1,7 @@
 """Kafka records by the Arrow batch, in transactions (KIP-618), laid out as record batches without a loop over records.
 
-Owns: what the calls of a ``TransactionalProducer`` mean to the thread that sends. After a failure that is no fence the
-open transaction can only be aborted: sending starts over then, with a new epoch (KIP-360), because nobody knows
+Owns the translation of a ``TransactionalProducer``'s calls for the thread that sends. After a failure that is no fence
+the open transaction can only be aborted: sending starts over then, with a new epoch (KIP-360), because nobody knows
 which of the records arrived. Must not: decide where transactions end.
 """
 
@@ -57,7 +57,7 @@ class _Batch:
 
 
 class ProduceRequests:
-    """See the module."""
+    """Produce requests of one transactional id, several batches in each."""
 
     def __init__(self, client: Any, transactional_id: str, request_timeout_ms: int, limit_bytes: int) -> None:
         """Take aiokafka's client and the most bytes of batches in a request of several."""
@@ -161,7 +161,7 @@ class NumberedBatch:
         self.requested: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def size(self) -> int:
-        """Return the size, bytes."""
+        """Return the size of the batch, in bytes."""
         return self.records.size
 
     def record_count(self) -> int:
@@ -170,7 +170,7 @@ class NumberedBatch:
 
 
 class TransactionalSender(ColumnSender):
-    """See the module."""
+    """Sends record batches within transactions and numbers them. On the sending thread's loop."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class TransactionalSender(ColumnSender):
         self._is_connected = asyncio.Event()
 
     async def claim(self) -> None:
-        """See ``TransactionCoordinator.claim``."""
+        """Claim the transactional id once connected, and number batches from zero again."""
         await self._is_connected.wait()
         await self._coordinator.claim()
         self._sequences.clear()
@@ -275,7 +275,7 @@ class ColumnTransactionalProducer(ColumnProducer):
         return TransactionalSender(settings, self._coordinator, self._delivered, self._dropped)
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.claim``."""
+        """Fence earlier producers of this id. Raises FencedError, TimedOutError, ConnectError."""
         self._ask(self._sender.claim, timeout_ms, "claiming")
 
     def begin(self) -> None:
@@ -285,7 +285,7 @@ class ColumnTransactionalProducer(ColumnProducer):
                 raise self._failure
 
     def commit(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.commit``."""
+        """Wait for all records, then commit. Raises FencedError, the first failed delivery, TimedOutError."""
         end_s = time.monotonic() + timeout_ms / 1000
         if not self._wait(self._is_idle, timeout_ms, hurried=False):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
@@ -293,7 +293,9 @@ class ColumnTransactionalProducer(ColumnProducer):
         self._ask(lambda: self._sender.end(committed=True), left_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.abort``."""
+        """Drop everything produced since ``begin``, with a new epoch if records are still in flight. Raises
+        FencedError.
+        """
         end_s = time.monotonic() + timeout_ms / 1000
         if isinstance(self._failure, FencedError):
             raise self._failure

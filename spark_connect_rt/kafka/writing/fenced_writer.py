@@ -24,7 +24,7 @@ _SETTINGS = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
 
 
 class KafkaFencedWriter:
-    """A FencedWriter on Kafka."""
+    """A FencedWriter on Kafka, with a transactional producer for each claim."""
 
     def __init__(self, topic: str, properties: Mapping[str, str], partition: int = BY_KEY) -> None:
         """Take the topic, the producer's properties, ``transactional.id`` among them, and where all records go."""
@@ -34,7 +34,7 @@ class KafkaFencedWriter:
         self._producer: Any = None
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``topics.compacted_log.FencedWriter.claim``."""
+        """Fence any earlier claimant by a new producer, unless claimed. Raises ConnectError and its kinds."""
         if self._producer is not None:
             return
         producer = make_producer(self._properties, _SETTINGS)
@@ -46,11 +46,11 @@ class KafkaFencedWriter:
         self._producer = producer
 
     def is_claimed(self) -> bool:
-        """See ``topics.compacted_log.FencedWriter.is_claimed``."""
+        """Return whether ``write`` may be called: claimed, and no write has failed since."""
         return self._producer is not None
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
-        """See ``topics.compacted_log.FencedWriter.write``."""
+        """Append all records or none in one transaction. Any error gives the claim up."""
         # A failed write gives the claim up; the next claim aborts what it may have left open.
         producer, self._producer = self._producer, None
         if producer is None:
@@ -74,7 +74,7 @@ class KafkaFencedWriter:
         self._producer = producer
 
     def release(self) -> None:
-        """See ``topics.compacted_log.FencedWriter.release``."""
+        """Give the claim up and close the producer."""
         producer, self._producer = self._producer, None
         if producer is not None:
             close_producer(producer)
@@ -92,10 +92,10 @@ AT_ONCE = 8  # producers that are being shut out at the same time; each is a cli
 
 
 class KafkaTransactions:
-    """Transactions on confluent-kafka."""
+    """The port Transactions, on confluent-kafka."""
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See ``kafka.interfaces.Transactions.fence``."""
+        """Claim each transactional id and release it, several in parallel. Raises the first failure."""
         end_s = time.monotonic() + timeout_ms / 1000
 
         def fence_one(producer: ProducerProperties) -> None:
@@ -114,7 +114,7 @@ class KafkaTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See ``kafka.interfaces.Transactions.write``."""
+        """Claim the id, append all records in one transaction, and release it."""
         writer = KafkaFencedWriter(topic, producer)
         writer.claim(timeout_ms)
         try:

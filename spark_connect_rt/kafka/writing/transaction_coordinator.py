@@ -43,7 +43,7 @@ _TEXT = CompactString("utf-8")
 
 
 class InitProducerIdResponse_v3(Response):  # type: ignore[misc]  # noqa: N801
-    """InitProducerId's answer."""
+    """The answer of InitProducerId, version 3."""
 
     API_KEY, API_VERSION = 22, 3
     SCHEMA = Schema(
@@ -79,7 +79,7 @@ class RenewProducerIdRequest(Request[InitProducerIdRequest_v3]):  # type: ignore
         self._fields = (transactional_id, timeout_ms, producer_id, producer_epoch)
 
     def build(self, request_struct_class: type[InitProducerIdRequest_v3]) -> InitProducerIdRequest_v3:
-        """Return what is sent."""
+        """Return the request with its fields and no tags."""
         return request_struct_class(*self._fields, {})
 
 

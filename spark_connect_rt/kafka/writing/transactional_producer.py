@@ -37,29 +37,29 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         super().__init__(config)
 
     def claim(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.claim``."""
+        """Fence earlier producers of this id. Raises FencedError, TimedOutError, ConnectError."""
         self._patiently(self._producer.init_transactions, timeout_ms, "claiming")
 
     def begin(self) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.begin``."""
+        """Open a transaction, while none is open."""
         with self._explained("beginning a transaction of"):
             self._producer.begin_transaction()
         self._committed = len(self._metadata)
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See ``kafka.executor_clients.BatchProducer.produce``."""
+        """Queue the rows of a batch in the open transaction. Raises FencedError and as the base."""
         with self._explained("producing as"):
             super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.commit``."""
+        """Make everything produced since ``begin`` visible. Raises FencedError, a failed delivery, TimedOutError."""
         self._patiently(self._producer.commit_transaction, timeout_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """See ``kafka.executor_clients.TransactionalProducer.abort``."""
-        # What is queued goes out first. Thrown away before, it leaves a gap in the sequence numbers: the broker refuses
-        # the next transaction, if one was committed before. Ended while its partition is being added, the transaction
-        # has none at the broker, which refuses its end (INVALID_TXN_STATE): fatal to librdkafka.
+        """Drop everything produced since ``begin``. Raises FencedError, TimedOutError."""
+        # Queued records go out first. Dropped before, they would leave a gap in the sequence numbers: the broker
+        # refuses the next transaction, if one was committed before. Ended while its partition is being added, the
+        # transaction has none at the broker, which refuses its end (INVALID_TXN_STATE): fatal to librdkafka.
         with suppress(KafkaException):
             self._producer.flush(min(timeout_ms, _SENT_LIMIT_MS) / 1000)
         self._patiently(self._producer.abort_transaction, timeout_ms, "aborting a transaction of")

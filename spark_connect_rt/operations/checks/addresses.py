@@ -97,7 +97,7 @@ def _servers(setting: str, value: str) -> list[tuple[str, int]]:
 
 
 def _place(text: str, usual: int | None) -> tuple[str, int] | None:
-    if "$" in text or "{" in text:  # a template: what is in its place is known later
+    if "$" in text or "{" in text:  # a template: its value is known later
         return None
     whole = _SERVER.match(text)
     host, port = (whole[1], int(whole[2])) if whole else (text, usual or 0)

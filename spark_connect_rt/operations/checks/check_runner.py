@@ -29,7 +29,7 @@ class PlannedCheck:
 
 
 class ParallelChecks:
-    """Runs checks. Any thread."""
+    """Runs checks in parallel, each within its time. Any thread."""
 
     def __init__(self, limit_s: float = 10.0, most: int = MOST_LEFT_BEHIND) -> None:
         """Take how long each check may take."""

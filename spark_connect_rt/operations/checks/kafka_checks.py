@@ -1,4 +1,4 @@
-"""What a connector's own Kafka clients can do: brokers, credentials, topics, dead letters, the group of a sink.
+"""Checks of a connector's own Kafka clients: brokers, credentials, topics, dead letters, the group of a sink.
 
 Decides the lines; the looks are behind ``operations.checks.model.Clusters``.
 """
@@ -55,7 +55,7 @@ class KafkaChecks:
         self._role = "consumer" if sink else "producer"
 
     def planned(self) -> Iterator[PlannedCheck]:
-        """Yield the checks."""
+        """Yield the checks that apply to this connector."""
         yield PlannedCheck(HOST, self._setting(self._role, "bootstrap.servers"), lambda: self._reach(self._role))
         if any(setting.startswith("admin.override.") for setting in self._config):
             yield PlannedCheck(HOST, self._setting("admin", "bootstrap.servers"), lambda: self._reach("admin"))

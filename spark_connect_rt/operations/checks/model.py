@@ -17,7 +17,7 @@ CHECKS = (VALIDATION, NAME, CONVERTER, HOST, CREDENTIALS, TOPIC, LETTERS, REGIST
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """What is checked: a configuration, or that of a connector that is there."""
+    """The subject of a check: a configuration, or the configuration of an existing connector."""
 
     name: str | None = None
     config: Mapping[str, str] | None = None

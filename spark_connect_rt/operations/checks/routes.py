@@ -1,4 +1,4 @@
-"""``POST /admin/check``: what only reaching out can tell of a configuration, one line each (ours)."""
+"""``POST /admin/check``: checks of a configuration that need other systems, one line each (ours)."""
 
 from __future__ import annotations
 

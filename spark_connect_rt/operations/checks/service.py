@@ -1,4 +1,4 @@
-"""Checks a configuration, line by line: what validation says, then what only reaching out can tell.
+"""Checks a configuration, line by line: first its validation, then the checks that need other systems.
 
 Owns the order of the lines and that no secret is in one.
 """
@@ -67,7 +67,7 @@ from spark_connect_rt.runtime.worker.launches import new_connector, secret_setti
 # Whether a connector's converters can be made, and whether the Schema Registry behind them answers.
 
 
-_ASKED = "connectrt-check"  # a subject that no topic has: what is asked for, without making it
+_ASKED = "connectrt-check"  # a subject that no topic has: it is looked up and never created
 
 
 def planned(config: Mapping[str, str], worker: Mapping[str, str], plugins: PluginCatalog) -> Iterator[PlannedCheck]:
@@ -137,7 +137,7 @@ class ConnectorChecks:
         self._parallel = ParallelChecks(limit_s)
 
     def check(self, request: CheckRequest) -> CheckReport:
-        """See Checks."""
+        """Check a configuration or an existing connector; return the lines in their order. Raises ConnectError."""
         config, name = self._asked(request)
         lines = self._parallel.run(
             [PlannedCheck(VALIDATION, "connector.class", lambda: self._validation(config))], VALIDATION_LIMIT_S

@@ -20,7 +20,7 @@ from spark_connect_rt.rest.client import calls
 
 
 class ApplyAction(Enum):
-    """What becomes of a connector."""
+    """The change that ``apply`` makes to a connector."""
 
     CREATE = "created"
     CONFIGURE = "configured"

@@ -30,7 +30,7 @@ Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wai
 
 
 def add_changing_words(cli: typer.Typer) -> None:
-    """Add them."""
+    """Add the commands that change connectors."""
     _add_configuring(cli)
     _add_steering(cli)
 

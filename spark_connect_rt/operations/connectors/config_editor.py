@@ -1,4 +1,4 @@
-"""The editor of a configuration: what its fields show while somebody types. Owns ``POST /console/form``.
+"""The editor of a configuration, with findings for its fields while a user types. Owns ``POST /console/form``.
 
 For pages that hold one: ``posted_config`` reads what it sends, ``validated_form`` makes what ``_config_editor.html``
 shows. In neither direction does a stored secret leave the worker: ``[hidden]`` takes its place.
@@ -39,7 +39,7 @@ async def validated_form(api: Api, given: Mapping[str, str], connector: str = ""
         connector: whose stored secrets these are; empty: there is none yet.
         untouched: nobody has typed anything yet (see ``form_of``).
 
-    Raises ApiError when the API does not answer; what it says of the configuration is in the form.
+    Raises ApiError when the API does not answer. Its findings about the configuration are in the form.
     """
     name = given.get("connector.class", "")
     if not name:

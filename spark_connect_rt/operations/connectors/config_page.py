@@ -31,7 +31,7 @@ from spark_connect_rt.operations.connectors.config_editor import (
 from spark_connect_rt.operations.plugin_install.page import connector_line, plugin_lines
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 
-# What an edit changes in a configuration, as people may see it: secrets are named, their values are not. Pure.
+# The changes of an edit, as users may see them: secrets are named, their values are not. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ def _changed_meanwhile(name: str) -> ApiError:
 def _theirs(fields: Fields, stored: Mapping[str, str], shown: Mapping[str, str], seal: str) -> tuple[Any, ...] | None:
     """Return what somebody else changed since the page was made; None: nothing. Pure.
 
-    A page that another process made (its worker is gone) has a seal that says nothing here: what it showed is compared.
+    A page that another process made (its worker is gone) has a seal without meaning here, so its configuration is
+    compared.
     """
     seen, base = (fields.get("seal") or [""])[0], (fields.get("base_config") or [""])[0]
     if seen == seal:
@@ -166,7 +167,7 @@ def _theirs(fields: Fields, stored: Mapping[str, str], shown: Mapping[str, str],
 
 
 async def _shown(api: Api, name: str, stored: Mapping[str, str]) -> dict[str, str]:
-    """Return the stored configuration as a page may hold it; what the worker itself hides is hidden here."""
+    """Return the stored configuration as a page may hold it. Values that the worker hides are hidden here too."""
     detail = await api.get(at("admin", "connectors", name))
     worker = detail.get("config") or {}
     return hidden(stored, {name for name in stored if worker.get(name) == HIDDEN})

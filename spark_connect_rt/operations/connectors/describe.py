@@ -36,7 +36,7 @@ MOST_LINES = 20  # of a list, so that a screen holds the whole
 
 
 def heading(session: Session, label: str, name: str) -> None:
-    """Write what is described."""
+    """Write the label and the name of the described thing."""
     session.terminal.line(f"{label + ':':{LABEL}}{name}", "bold")
 
 

@@ -1,4 +1,4 @@
-"""``connectrt edit``: a configuration in the user's editor; what somebody else changed meanwhile is not overwritten."""
+"""``connectrt edit``: a configuration in the user's editor; changes of others in the meantime are not overwritten."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def edit(session: Session, name: str) -> int:
                     raise
                 text = _with_problems(edited, lines_of(error))
     except ConnectError:
-        keep = path.read_text("utf-8", "replace") != first  # what nobody has edited is not left lying about
+        keep = path.read_text("utf-8", "replace") != first  # a file without an edit is deleted
         if keep:
             session.terminal.note(f"your edit is in {path}")
         raise

@@ -26,7 +26,7 @@ SOON_S = 2.0  # so long a worker of the group may not know of a connector that a
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What is asked for one connector, and the word for it afterwards."""
+    """The request for one connector, and the word for its result."""
 
     done: str
     call: Callable[[str], Call[Any]]

@@ -97,7 +97,7 @@ def columns(course: Sequence[Point]) -> dict[str, list[Any]]:
 
 
 def minutes(course: Sequence[Point] | None) -> list[Point]:
-    """Return one point a minute, newest first: what the table shows. Pure."""
+    """Return one point a minute, newest first, for the table. Pure."""
     found: dict[int, Point] = {}
     for point in course or ():
         found[int(point["at_ms"]) // _TABLE_STEP_MS] = point

@@ -126,7 +126,7 @@ def status(session: Session, number: str | None, output: Output) -> int:
 
 
 def stop(session: Session, number: str) -> int:
-    """Stop a replay."""
+    """Stop a replay; return the exit code."""
     session.ask(management_calls.stop_replay(number))
     session.terminal.line(f"replay {number} stopped")
     return 0

@@ -38,7 +38,7 @@ Marks = Callable[[int, int], ReplayedMark | None]
 
 
 def no_marks(_partition: int, _offset: int) -> ReplayedMark | None:
-    """Nothing was replayed."""
+    """Return None: no letter was replayed."""
     return None
 
 
@@ -59,7 +59,7 @@ class DeadLetterBrowser:
         self._marks = marks
 
     def page(self, query: LetterQuery) -> LetterPage:
-        """See ``DeadLetterDesk.page``."""
+        """Return a page of letters that the filter accepts. Stops early after ``PAGE_S`` seconds or a full page."""
         wanted = LetterFilter.of(query.filter)
         queue = self._queues.find(query.connector, query.topic)
         found = self._topics.describe(queue.topic) if queue else None

@@ -1,4 +1,4 @@
-"""``connectrt dlq list|show|replay|status|stop|resume|delete``: dead letters."""
+"""The commands ``connectrt dlq list|show|replay|status|stop|resume|delete`` for dead letters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IsTopic = Annotated[bool, typer.Option("--topic", help="NAME is the topic, not a
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which letters are meant."""
+    """Options that select dead letters."""
 
     partition: Annotated[int | None, typer.Option("--partition", help="Only this partition of the topic.")] = None
     stage: Annotated[str | None, typer.Option("--stage", help="Only this stage: VALUE_CONVERTER ...")] = None
@@ -67,7 +67,7 @@ class Filters:
 
 
 def add_letter_words(cli: typer.Typer) -> None:
-    """Add them."""
+    """Add the commands for dead letters."""
     dlq = typer.Typer(help="List, show, replay and delete dead letters.", no_args_is_help=True)
     cli.add_typer(dlq, name="dlq", rich_help_panel=PANEL)
     _add_reading(dlq)

@@ -258,7 +258,7 @@ class LetterConverter:
                 return {"json": as_tree(*self.read(data))}
             except ExternalError:
                 raise  # no letter is to blame
-            except Exception as why:  # noqa: BLE001 - plug-in code: whatever it throws is this letter's failure
+            except Exception as why:  # noqa: BLE001 - plug-in code: any exception is this letter's failure
                 error = {"error": shown_error(why, self.hide)}
         whole = {**_plain(data), **error}
         return whole if "json" in whole or len(data) <= SHOWN_BYTES else {**whole, "cut": len(data)}

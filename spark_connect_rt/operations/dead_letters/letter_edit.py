@@ -1,4 +1,4 @@
-"""What a replay makes of a letter: an edit, and where it goes.
+"""Applies a replay to a letter: its edit, and its destination.
 
 Owns: key, value and headers that an edit leaves alone keep their bytes; a letter's own failure (DataError) apart from
 that of something it needs (ExternalError), which no letter is to blame for.
@@ -40,7 +40,7 @@ from spark_connect_rt.records.pipeline.transformation_chain import Transformatio
 
 # A JSON patch (RFC 6902) of dead letters, bounded. Pure.
 #
-# Owns: what a patch may be, and that one cannot grow a letter without end: each ``copy`` may double it.
+# Owns the allowed operations, and a limit on the growth of a letter: each ``copy`` may double it.
 
 
 OPERATIONS_MAX, COPIES_MAX = 100, 8
@@ -97,8 +97,8 @@ def _problem(operations: Any) -> str:
 
 # Where a replayed letter goes. Pure.
 #
-# Owns the refusals: who may write a dead letter queue decides what its headers say, and must not reach topics by that
-# which the connector has nothing to do with.
+# Owns the refusals. Headers of a letter come from any client that may write to the dead letter queue, and must not lead
+# to topics that the connector does not use.
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class LetterEdit:
             self._chain.get_ready(sink=True)
 
     def close(self) -> None:
-        """Close the transformations."""
+        """Close the transformations, if there are any."""
         if self._chain is not None:
             self._chain.close()
 
@@ -261,7 +261,7 @@ class LetterEdit:
             raise
         except StageError as error:
             raise DataError(f"transformation: {shown_error(error.__cause__ or error, without_secrets)}") from error
-        except Exception as error:  # plug-in code: whatever it throws is this letter's failure
+        except Exception as error:  # plug-in code: any exception is this letter's failure
             raise DataError(f"converter: {shown_error(error, without_secrets)}") from error
 
 

@@ -18,7 +18,7 @@ from spark_connect_rt.runtime.herder.herder_api import HerderViews
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What there is of a topic now, by partition: first offset, and the one behind the last."""
+    """The present extent of a topic, by partition: first offset, and the next one after the last."""
 
     begins: Mapping[int, int]
     ends: Mapping[int, int]

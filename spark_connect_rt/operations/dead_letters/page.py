@@ -35,7 +35,7 @@ _BRIEF = 60  # characters
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A key, value or header. ``kind``: json, text, bytes or nothing (null); ``error``: what the converter said."""
+    """A key, value or header. ``kind``: json, text, bytes or nothing (null); ``error``: the converter's message."""
 
     kind: str
     text: str
@@ -58,7 +58,7 @@ def shown(value: Any) -> Shown:
 
 @dataclass(frozen=True, slots=True)
 class LetterView:
-    """One dead letter."""
+    """One dead letter, as the page shows it."""
 
     partition: int
     offset: int
@@ -90,7 +90,7 @@ class LetterView:
 
     @property
     def replayed(self) -> bool:
-        """Whether it was replayed."""
+        """Return whether any replay has delivered it."""
         return bool(self.replayed_by)
 
 
@@ -104,7 +104,7 @@ class LettersPage:
 
 
 def letters_page(answer: Mapping[str, Any]) -> LettersPage:
-    """Return what ``GET /admin/dead-letters`` says."""
+    """Return the answer of ``GET /admin/dead-letters`` as a page."""
     letters = tuple(_letter_view(item) for item in objects(answer.get("letters")))
     return LettersPage(text(answer.get("topic")), letters, text(answer.get("next")))
 
@@ -140,7 +140,7 @@ def letter_filter(fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def editable(letter: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return key, value and headers of a letter as JSON to be edited: what a JSON patch speaks about.
+    """Return key, value and headers of a letter as JSON to be edited, which a JSON patch refers to.
 
     What is shown cut is left out, for an edit of its beginning would lose the rest; the second value names it.
     """
@@ -296,7 +296,7 @@ def replay_of(replay: Mapping[str, Any]) -> ReplayView:
 
 @dataclass(frozen=True, slots=True)
 class DryRunSample:
-    """What a dry run would do with one letter; ``parts``: (key, value or headers, before, after) where they differ."""
+    """The outcome of a dry run for one letter; ``parts``: (key, value or headers, before, after) where they differ."""
 
     place: str
     to: str

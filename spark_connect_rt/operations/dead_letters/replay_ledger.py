@@ -1,4 +1,4 @@
-"""What is remembered of replays: their records on the topic of replays, and what follows from them. Pure.
+"""The memory of replays: their records on the topic of replays, and the state that follows from them. Pure.
 
 Owns: the form of the records, a replay's state, which replay of a queue comes first, who may carry it out.
 """
@@ -51,7 +51,7 @@ def mark_key(place: OffsetChunk, replay: str) -> bytes:
 
 
 def mark_value(at_ms: int, ranges: Ranges) -> bytes:
-    """Return its value."""
+    """Return the value of a record of marks."""
     return json.dumps({"at_ms": at_ms, "ranges": ranges}, separators=(",", ":")).encode()
 
 
@@ -123,11 +123,11 @@ class NewReplayedOffsets:
     """The marks that one replay makes. One thread."""
 
     def __init__(self, topic_id: str, replay: str, known: ReplayedOffsets) -> None:
-        """``known``: what this replay marked before goes on in the same records."""
+        """``known``: earlier marks of this replay, which its records continue."""
         self._topic_id = topic_id
         self._replay = replay
         self._known = known
-        self._made: dict[OffsetChunk, Ranges] = {}  # what was committed; ``known`` may not have it yet
+        self._made: dict[OffsetChunk, Ranges] = {}  # committed marks; ``known`` may not have them yet
 
     def records(self, offsets: list[tuple[int, int]], at_ms: int) -> list[tuple[bytes, bytes]]:
         """Return the records that add letters (partition, offset) to what was marked."""
@@ -162,7 +162,7 @@ REMEMBERED = 100  # ended replays
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What was asked for."""
+    """The request that started a replay."""
 
     id: str
     connector: str | None
@@ -276,7 +276,7 @@ class ReplayRecords:
         self._changes: dict[str, int] = {}
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
-        """Take one record. What is none of ours is counted and left out: the topic may be damaged."""
+        """Take one record. A record of another kind is counted and left out, because the topic may be damaged."""
         try:
             parts = json.loads(key or b"")
             if parts[0] == MARKS:
@@ -362,7 +362,7 @@ T = TypeVar("T")
 
 
 class ReplayLog:
-    """What is remembered of replays. Any thread."""
+    """The replays that the topic remembers. Any thread."""
 
     def __init__(self, topic: str | None, source: LogSource | None) -> None:
         """``topic`` and where its log comes from; None: this worker has none, nothing can be replayed."""
@@ -433,12 +433,12 @@ class ReplayLog:
             self._changed.wait(limit_s)
 
     def wake(self) -> None:
-        """Have ``wait`` return."""
+        """Have every thread in ``wait`` return."""
         with self._changed:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Close the topic's clients."""
+        """Close the topic's clients, if they are open."""
         with self._opening:
             opened, self._log = self._log, None
         if opened is not None:

@@ -1,4 +1,4 @@
-"""The table ``dlq:<connector>``: what lies in a deployed connector's dead letter queue, and why.
+"""The table ``dlq:<connector>``: the letters in a deployed connector's dead letter queue, and their errors.
 
 Owns what its columns hold: the record as it was, the headers it had, and Connect's own ``__connect.errors.*`` headers
 as a map without that prefix (Java ``DeadLetterQueueReporter``).

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class EventMemory:
-    """What happened here, oldest first. Any thread."""
+    """Events of this worker, oldest first. Any thread."""
 
     def __init__(self, clock: Clock, worker_id: str) -> None:
         self.worker_id = worker_id
@@ -54,7 +54,7 @@ class EventMemory:
         details: Mapping[str, Any] = NOTHING,
         key: str = "",
     ) -> None:
-        """See ``RecordEvent``."""
+        """Keep one event, bounded in size. Never raises."""
         try:
             text, (shown, length) = _one_line(summary), _bounded(details)
         except Exception:  # the work that it is about goes on
@@ -76,7 +76,7 @@ class EventMemory:
                 self._kinds.pop(oldest.id, None)
 
     def name_client(self, key: str, who: str) -> None:
-        """See ``NameClient``. The event is a newer one with it: who has read it reads it again."""
+        """See ``NameClient``. The event counts as newer then, so that followers read it again."""
         with self._lock:
             kept = self._events.get(self._kinds.get(key, ""), _NONE)
             for at in range(len(kept) - 1, -1, -1):
@@ -103,7 +103,7 @@ class EventMemory:
     def after(self, number: int, limit: int) -> tuple[int, Sequence[GroupEvent]]:
         """Return the events recorded behind the ``number``-th, oldest first, at most ``limit``; and the last's number.
 
-        With number 0 the newest come, whatever was before them: what is older is of no use to who asks first.
+        With number 0, return the newest: older ones are of no use to a reader that asks first.
         """
         with self._lock:
             found = [(its, event) for kept in self._events.values() for its, event, _ in kept if its > number]

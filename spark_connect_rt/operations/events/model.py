@@ -1,7 +1,6 @@
-"""The group's own story as values: what happened on a worker, and the port by which parts of it say so.
+"""The events of the whole group: the shape of the answer, and the port that reads them.
 
-Owns the kinds of events, and what an event holds. Whatever a part of the worker wants shown at ``/admin/events`` goes
-through ``RecordEvent``; who keeps it is not its business.
+``runtime.group_events`` owns the kinds of events and the fields of each.
 """
 
 from __future__ import annotations

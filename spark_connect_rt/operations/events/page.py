@@ -31,7 +31,7 @@ _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 @dataclass(frozen=True, slots=True)
 class EventLine:
-    """One event; ``details``: what more is known of it."""
+    """One event; ``details``: further facts about it."""
 
     id: str
     at_ms: int
@@ -102,7 +102,7 @@ def event_lines(answer: Mapping[str, Any]) -> tuple[EventLine, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """What the page Events was asked for."""
+    """The filter of the page Events."""
 
     kinds: tuple[str, ...]
     connector: str
@@ -119,7 +119,7 @@ class EventFilter:
 
 
 def event_filter(kinds: Iterable[str], connector: str, seconds: str) -> EventFilter:
-    """Return the filter of a page's query; what is no kind or no number is left out."""
+    """Return the filter of a page's query. Invalid kinds and numbers are ignored."""
     wanted: Sequence[str] = [kind for kind in kinds if kind in KINDS]
     number = int(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 9 else 0
     return EventFilter(tuple(dict.fromkeys(wanted)), connector.strip(), number)

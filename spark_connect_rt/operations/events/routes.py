@@ -124,7 +124,7 @@ def add_routes(routes: APIRouter, events: EventReads | None, streams: EventStrea
 
 
 class _Following:
-    """What one stream has sent so far."""
+    """The events that one stream has sent so far."""
 
     def __init__(self, events: EventReads, asked: _Filter, last: str, from_start: bool) -> None:
         self._events = events

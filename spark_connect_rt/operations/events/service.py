@@ -1,7 +1,7 @@
 """The story of the whole group: this worker's events and those of the others, gathered, put together, in order.
 
 Owns what is remembered of other workers' events, also when they are gone, and how views of one event become one. Many
-readers cost no more than one: what was gathered a moment ago is not asked for again.
+readers cost no more than one: recent events are not asked for again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_connect_rt.rest.peers import ASK_LIMIT_MS, GroupReads, Unanswered, un
 from spark_connect_rt.runtime.group_events import GroupEvent
 
 READ = "events"
-FRESH_MS = 900  # what was gathered so recently is not asked for again
+FRESH_MS = 900  # events gathered so recently are not asked for again
 KEPT_EACH = 4_000  # events of one other worker
 KEPT_WORKERS = 50  # other processes whose events are remembered
 SENT_AT_ONCE = 2_000  # events in one answer between workers; the rest comes with the next one
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Seen:
-    """What another worker's process has said so far."""
+    """The events that another worker's process has sent so far."""
 
     worker_id: str
     number: int = 0  # of its last event that is known here
@@ -41,7 +41,7 @@ class _Seen:
 
 
 class GroupEvents:
-    """Implements runtime.group_events.EventReads. Any thread."""
+    """Implements operations.events.model.EventReads with reads between workers. Any thread."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class GroupEvents:
             self.gathered()
 
     def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
-        """See ``EventReads.gathered``."""
+        """Return the group's events in order, and the workers that did not answer. Blocks at most for one read."""
         with self._lock:
             now_ms = self._clock.monotonic_ms()
             if self._gathered_ms is None or now_ms - self._gathered_ms >= FRESH_MS:

@@ -1,6 +1,6 @@
 """Changes of offsets that a command made itself, while no worker ran: they are in the history as those of workers are.
 
-The history never fails a command: what could not be recorded is said.
+The history never fails a command: it reports a change that it could not record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The topic of the course of offsets as a store: packed parts by connector, tier and slot. The leader writes.
 
-Owns: what is kept of each connector, what is too old. What a part means is operations/history/offset_timeline.py.
+Owns the kept parts of each connector, and when they are too old. The thinned
+offset history below owns the meaning of a part.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ log = logging.getLogger(__name__)
 
 
 class OffsetTimelineStore:
-    """Any thread. What blocks raises ConnectError."""
+    """Any thread. Methods that block raise ConnectError."""
 
     def __init__(self, source: LogSource) -> None:
         self._lock = threading.Lock()
@@ -192,7 +193,7 @@ class OffsetTimelineStore:
         return [part for part in map(self._unpacked, values) if part is not None]
 
     def write(self, parts: Mapping[CourseKey, bytes]) -> None:
-        """Write parts. Raises ConnectError."""
+        """Write parts and wait for them. Raises ConnectError."""
         records: list[tuple[bytes, bytes | None]] = [(course_key(key), value) for key, value in parts.items()]
         self._append(records)
 
@@ -205,7 +206,7 @@ class OffsetTimelineStore:
         return len(old)
 
     def close(self) -> None:
-        """Close the topic."""
+        """Close the topic and its clients."""
         self._log.close()
 
     def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:

@@ -1,6 +1,6 @@
 """The tab Offsets: where a connector is, and an edit of it while it is stopped.
 
-Owns: ``/console/connectors/{connector}/offsets``. What was is the history's.
+Owns: ``/console/connectors/{connector}/offsets``. Past offsets belong to the history.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tab History: what was changed, by whom, the difference of two, and back again. Also what was of the offsets.
+"""The tab History: changes, their users, the difference of two, and the way back. Also what was of the offsets.
 
 Owns: ``/console/connectors/{connector}/history`` and, for the tab Offsets, ``.../offsets/history``, undo and goto.
 """
@@ -144,7 +144,7 @@ def _address(request: Request) -> str:
 
 
 def _shown(error: ApiError) -> ApiError:
-    """Return what a part of a page shows; who is not logged in sees no page."""
+    """Return the error that a part of a page shows. A user who is not logged in sees no page."""
     if error.status == 401:
         raise error
     return error

@@ -1,8 +1,8 @@
 """Writes the history: a thread beside everything else, so that a topic that is away holds up nobody.
 
 Owns the thread, and the last look at each change before it is recorded: secrets out, what is recorded already dropped,
-what was changed while no worker of ours looked. It takes what it is given at once; what cannot be written waits, up to
-a number of changes, and ``problem`` says so.
+what was changed while no worker of ours looked. It takes every change at once. Changes that cannot be written wait, up
+to a number, and ``problem`` reports them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from spark_connect_rt.topics.offset_changes import OffsetsChanged
 
 # Changes that were seen and are not recorded yet, and who asked for them.
 #
-# Owns who of a group records a change, and when: who served it at once; who passed it on a little later, unless it is
-# there by then; the leader those that no worker of ours served; every other worker much later, should the leader be a
-# Java worker or gone. So each is recorded once, or twice at the same position, of which the store counts one. No clock,
-# no thread: the caller has them.
+# Owns which worker of a group records a change, and when. The worker that served it records it at once. A worker that
+# passed it on does so a little later, unless it is recorded by then. The leader records those that no worker of ours
+# served. Every other worker does so much later, in case the leader is a Java worker or gone. So each is recorded once,
+# or twice at the same position, of which the store counts one. No clock, no thread: the caller has them.
 
 
 PASSED_ON_MS, LEADER_MS, OTHERS_MS = 3_000, 5_000, 20_000
@@ -72,7 +72,7 @@ class ObservedChange:
 
 @dataclass(frozen=True, slots=True)
 class RequestedBy:
-    """Who asked for a change."""
+    """The user and worker that asked for a change."""
 
     who: str
     note: str
@@ -99,7 +99,7 @@ class _Answered:
 
 @dataclass(slots=True)
 class UnrecordedChanges:
-    """Not thread-safe."""
+    """The changes that wait to be recorded. Not thread-safe."""
 
     others_extra_ms: int = 0  # this worker's share of a spread, so that not all write at once
     name_client: NameClient = no_client
@@ -143,7 +143,7 @@ class UnrecordedChanges:
         return due
 
     def put_back(self, those: Sequence[PendingEntry], due_ms: int) -> None:
-        """Try these again later: they could not be recorded. What comes meanwhile is recorded behind them."""
+        """Try these again later: they could not be recorded. Later changes are recorded after them."""
         self._held_until_ms = max(self._held_until_ms, due_ms)
         for entry in those:
             entry.due_ms = due_ms
@@ -214,7 +214,7 @@ class WritePace:
         return max(now_s, begun[-1] + APART_S)
 
     def begun(self, now_s: float) -> None:
-        """A write begins."""
+        """Take note that a write begins."""
         self._begun_s.append(now_s)
 
 
@@ -230,7 +230,7 @@ _ACTIONS_OF_STATES = {"PAUSED": "pause", "STARTED": "resume", "STOPPED": "stop"}
 
 
 class Recorder:
-    """Any thread."""
+    """Records the changes that one worker sees. Any thread."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread that writes."""
         self._thread = threading.Thread(target=self._run, name="history", daemon=True)
         self._thread.start()
 

@@ -184,7 +184,7 @@ async def _problems(context: RestContext, new: Rollback) -> dict[str, list[str]]
     }
 
 
-# Offsets set back: what a change of them did is undone, or the connector goes back to where it was at a time (ours).
+# Offsets set back: the effect of a change is undone, or the connector goes back to its offsets at a time (ours).
 #
 # The connector is stopped, what was decided is checked against where it stands then, the offsets are written, and it is
 # wanted again as it was before: also when something is refused or fails on the way, or this worker dies.
@@ -200,7 +200,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PlannedMoves:
-    """What is written for offsets as they are, and why it should not be."""
+    """The offsets to write, relative to the present ones, and why they should not be written."""
 
     moves: Sequence[OffsetMove]
     refusal: str = ""

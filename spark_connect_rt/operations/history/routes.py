@@ -1,4 +1,4 @@
-"""``/admin/history`` and the course of offsets: what was changed, by whom, and back again (ours)."""
+"""``/admin/history`` and the offset history: changes, their users, and the way back (ours)."""
 
 from __future__ import annotations
 

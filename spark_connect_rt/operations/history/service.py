@@ -1,4 +1,4 @@
-"""The history of one worker: what the management API asks (port ``History``)."""
+"""The history of one worker: answers the management API (port ``History``)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class WorkerHistory:
         self._store.close()
 
     def served(self, request: Request[Any], who: str, note: str, *, here: bool) -> None:
-        """See the port."""
+        """Note the user of a request for the change that follows from it. Never raises."""
         try:
             asked = RequestedBy(who, note, here)
             if isinstance(request, SetLoggerLevel):
@@ -78,12 +78,12 @@ class WorkerHistory:
             log.exception("the user of a change cannot be recorded")
 
     def changes(self, query: ChangeQuery) -> ChangePage:
-        """See the port."""
+        """Return a page of changes, after a short wait for recent ones."""
         self._catch_up()
         return ChangePage(self._store.changes(query), self._problem())
 
     def change(self, connector: str, number: int) -> Change:
-        """See the port."""
+        """Return one change of a connector. Raises NotFoundError."""
         self._catch_up()
         found = self._store.change(number)
         if found is None or found.connector != connector:
@@ -92,24 +92,24 @@ class WorkerHistory:
         return found
 
     def change_at(self, connector: str, version: int) -> Change | None:
-        """See the port."""
+        """Return the change that made this version of a configuration, None if it is unknown."""
         self._catch_up()
         return self._store.at(connector, CONFIG, version)
 
     def course(self, connector: str, from_ms: int, to_ms: int) -> Course:
-        """See the port."""
+        """Return the offset history of a connector between two times."""
         return self._course.read(connector, from_ms, to_ms)
 
     def offsets_at(self, connector: str, time_ms: int) -> tuple[int, Sequence[OffsetPair]] | None:
-        """See the port."""
+        """Return the last known offsets at a time and when they were recorded; None: there are none."""
         return self._course.offsets_at(connector, time_ms)
 
     def shown(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        """See the port."""
+        """Return a configuration with its secrets hidden."""
         return shown_safely(config, hidden_settings(config, self._declared(config)))
 
     def range_problems(self, connector: str, pairs: Sequence[OffsetPair]) -> Sequence[str]:
-        """See the port."""
+        """Return why a sink cannot continue at these offsets: records that are gone, or that never existed."""
         return self._range_problems(connector, pairs)
 
     def _catch_up(self) -> None:

@@ -1,7 +1,8 @@
-"""What the plug-ins of a connector declare of its settings: which of them hold secrets. Runs plug-in code.
+"""The secret settings of a connector, as its plug-ins declare them. Runs plug-in code.
 
 Asked on a thread of its own with a time limit, and remembered for each combination of classes: a plug-in that hangs, or
-a JVM that is away, must not hold up the history. What cannot be asked counts as unknown, and its settings are hidden.
+a JVM that is away, must not hold up the history. A plug-in that cannot be asked counts as unknown, and its settings are
+hidden.
 """
 
 from __future__ import annotations

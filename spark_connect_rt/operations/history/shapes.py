@@ -1,4 +1,4 @@
-"""Bodies of the history's resources: what they are asked and what they answer (ours)."""
+"""Bodies of requests to the history's resources and of their answers (ours)."""
 
 from __future__ import annotations
 

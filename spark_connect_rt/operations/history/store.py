@@ -32,7 +32,7 @@ from spark_connect_rt.topics.compacted_log import LazyLog, LogRecord, LogSource
 
 _CHANGE = re.compile(r"change-([0-9]{1,18})-([0-9a-f]{1,32})")
 _COURSE = re.compile(r"course-(minute|hour)-([0-9]{1,6})-(.*)", re.DOTALL)
-UNPACKED_MAX = 64 * 1024 * 1024  # bytes: what is packed may be hostile
+UNPACKED_MAX = 64 * 1024 * 1024  # bytes: packed data may be hostile
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -142,7 +142,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Fold:
-    """What the topic holds. Under the store's lock."""
+    """The folded contents of the topic. Under the store's lock."""
 
     entries: dict[int, _Entry] = field(default_factory=dict)  # by number
     numbers: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))  # connector -> sorted
@@ -194,7 +194,7 @@ class _Fold:
 
 
 class HistoryStore:
-    """Any thread; ``append`` by one at a time. What blocks raises ConnectError."""
+    """Any thread; ``append`` by one at a time. Methods that block raise ConnectError."""
 
     def __init__(self, source: LogSource, changes_max: int, age_max_ms: int, now_ms: Callable[[], int]) -> None:
         self._lock = threading.Lock()
@@ -286,12 +286,12 @@ class HistoryStore:
         return None if entry is None else _change(entry)
 
     def first_position(self) -> int | None:
-        """Return the lowest position of all changes: what came earlier was made before there was a history."""
+        """Return the lowest position of all changes: earlier records were made before there was a history."""
         with self._lock:
             return min((position for _, _, position in self._fold.places), default=None)
 
     def close(self) -> None:
-        """Close the topic."""
+        """Close the topic and its clients."""
         self._log.close()
 
     def _forget(self, keys: Sequence[ChangeKey]) -> None:
@@ -408,7 +408,7 @@ def _map_or_none(value: Any) -> Mapping[str, Any] | None:
 
 
 def _fitted(draft: Draft) -> bytes:
-    """Return the record's value; what is too large for a broker is left out, and the note says so."""
+    """Return the record's value. A part that is too large for a broker is left out, and the note reports it."""
     value = _encoded(draft)
     for left_out in ("before", "after"):
         if len(value) <= RECORD_MAX_BYTES:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class OffsetTimelineKeeper:
-    """Any thread."""
+    """Keeps and reads the offset history of all connectors. Any thread."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class OffsetTimelineKeeper:
         self._forget_at = time.monotonic() + FORGET_EVERY_S
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the rounds, if a history is kept."""
         if self._bytes_max > 0:
             self.rounds.start()
 
@@ -104,7 +104,7 @@ class OffsetTimelineKeeper:
     def look(self) -> int:
         """Write what changed since the last look; return how many connectors had moved. Raises ConnectError."""
         if not self._led:
-            self._store.refresh(READ_LIMIT_MS)  # what the leader of before wrote goes on here
+            self._store.refresh(READ_LIMIT_MS)  # the earlier leader's parts are continued here
             self._led = True
         at_ms, moved, states = self._now_ms(), dict[CourseKey, bytes](), dict[str, object]()
         for name, pairs in self._looked_at():

@@ -1,7 +1,7 @@
 """Log lines of tasks as values: their text without secrets, their bounds, and the answers that hold them.
 
-Owns how long a line may be and how many a second are kept. Whatever is more is counted, before its text is made: a
-task that logs a hundred thousand lines a second pays for a comparison each.
+Owns how long a line may be and how many a second are kept. Lines above the limit are counted before their text is made:
+a task that logs a hundred thousand lines a second pays for a comparison each.
 """
 
 from __future__ import annotations

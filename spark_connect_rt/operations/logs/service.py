@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class GroupLogs:
-    """Implements engine.log_lines.LogReads."""
+    """Implements engine.log_lines.LogReads with reads between workers."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GroupLogs:
     def lines(
         self, wanted: WantedLines, after: Mapping[str, int] | None = None, *, everywhere: bool = True
     ) -> tuple[Sequence[PlacedLine], Sequence[Unanswered]]:
-        """See ``LogReads.lines``."""
+        """Return the wanted lines of all workers that have some, and the workers that did not answer."""
         owners = self._owners(wanted.connector)
         arguments = {
             "connector": wanted.connector,

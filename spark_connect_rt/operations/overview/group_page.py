@@ -1,4 +1,4 @@
-"""Who is in the group, what runs where, and when it changed. Owns ``/console/group``."""
+"""The members of the group, their work, and when it changed. Owns ``/console/group``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEAST_WIDTH = 4
 
 @dataclass(frozen=True, slots=True)
 class WorkerLine:
-    """One member. ``tasks``: connector -> its tasks here, in order. What is not known is None or empty."""
+    """One member. ``tasks``: connector -> its tasks here, in order. Unknown values are None or empty."""
 
     worker_id: str
     url: str
@@ -57,7 +57,7 @@ class WorkerLine:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """The whole group."""
+    """The whole group, as the page shows it."""
 
     group_id: str
     kafka_cluster_id: str
@@ -133,7 +133,7 @@ class TimeLine:
 
     @property
     def hours(self) -> float:
-        """How long it is."""
+        """Return the length of the time line, in hours."""
         return (self.to_ms - self.from_ms) / 3_600_000
 
 
@@ -163,7 +163,7 @@ _REBALANCES = 200
 
 
 def add_routes(routes: APIRouter, frame: PageFrame) -> None:
-    """Add the page."""
+    """Add the route of the page Group."""
 
     @routes.get("/group")
     async def group(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The overview of the whole group: what it answers with, and who answers.
+"""The overview of the whole group: the shapes of its answers, and the port that gives them.
 
 Owns names and order of fields. null is what is not known: a worker did not answer, or what runs there counts no such.
 """
@@ -162,14 +162,14 @@ class GroupInfo(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class OverviewChange:
-    """What changed since an earlier look: ``body`` is JSON, the same bytes for everyone who had that look."""
+    """The difference to an earlier answer: ``body`` is JSON, the same bytes for all clients that had that answer."""
 
     at_ms: int
     body: bytes | None  # None: nothing
 
 
 class Overview(Protocol):
-    """Answers for the whole group. Any thread; what blocks says so."""
+    """Answers for the whole group. Any thread; each method's docstring names its time limit if it blocks."""
 
     def page(self, wanted: OverviewQuery) -> OverviewPage:
         """Return a page. Blocks for at most the limit of a read between workers."""

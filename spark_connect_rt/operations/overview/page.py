@@ -30,7 +30,7 @@ _FILTERS = ("search", "state", "type", "abnormal", "sort")
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """What can be done to a selection. ``words`` and ``done`` stand before and after the number of connectors."""
+    """An action on selected connectors. ``words`` and ``done`` stand before and after the number of connectors."""
 
     words: str
     done: str
@@ -155,7 +155,7 @@ def view(found: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class OverviewSnapshot:
-    """One state of the list: name -> row as HTML, in order; what stands above it; how many are abnormal."""
+    """One state of the list: name -> row as HTML, in order; the summary above it; the number of abnormal connectors."""
 
     rows: Mapping[str, str]
     summary: str

@@ -17,7 +17,7 @@ _TASKS_TOO = frozenset({"FAILED", "UNASSIGNED"})  # one task in it is what is lo
 
 
 class Selectable(Protocol):
-    """What is asked of a row."""
+    """The fields of a row that filters and orders use."""
 
     @property
     def name(self) -> str: ...
@@ -112,9 +112,9 @@ _ORDERS: dict[str, Any] = {
 }
 
 
-# What is abnormal about a connector, in one line for those who are woken by it. Pure.
+# Abnormal facts about a connector, in one line for those who are woken by it. Pure.
 #
-# Owns the order: what stands first is what to look at first.
+# Owns the order: the most urgent fact comes first.
 
 
 LONG_MS = 60_000  # UNASSIGNED or RESTARTING: for a rebalance it is normal
@@ -123,7 +123,7 @@ _PASSING = ("UNASSIGNED", "RESTARTING")
 
 @dataclass(frozen=True, slots=True)
 class InstanceFacts:
-    """What is known of a connector (``task`` None) or of one of its tasks."""
+    """Known facts about a connector (``task`` None) or one of its tasks."""
 
     task: int | None
     state: str

@@ -25,7 +25,7 @@ _UNKNOWN = -1
 
 
 class TimelinePoint(NamedTuple):
-    """What was so at a time, or since the point before."""
+    """Values at a time, or since the point before."""
 
     at_ms: int  # since 1970, a multiple of EACH_MS
     records_per_second: float
@@ -95,7 +95,7 @@ class TaskCourse:
 
 
 def added_up(courses: Iterable[Iterable[TimelinePoint]]) -> list[TimelinePoint]:
-    """Return the course of all together, oldest first: what is known at a time is added up."""
+    """Return the sum of several courses, oldest first. At each time, the known values are added."""
     sums: dict[int, TimelinePoint] = {}
     for course in courses:
         for point in course:

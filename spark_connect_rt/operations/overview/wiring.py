@@ -17,14 +17,14 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.topics.config_diff import DeclaredSettings, hidden_settings, shown
 
-ASK_AGAIN_S = 60.0  # what a plug-in declares, after it did not say all of it
+ASK_AGAIN_S = 60.0  # for a plug-in that did not declare everything
 DECLARED_LIMIT_S = 3.0
 
 Declared = Callable[[Mapping[str, str]], DeclaredSettings]
 
 
 class ShownConfigs:
-    """Returns configurations as they may be shown: what holds a secret is hidden, and so is what nobody can say of.
+    """Returns configurations as they may be shown. Secrets are hidden, and so are settings that no plug-in declares.
 
     Plug-ins are asked what they declare; one that hangs or is not here is not asked again for a minute.
     """
@@ -52,7 +52,7 @@ def shown_configs(deps: HerderDependencies) -> ShownConfigs:
 
 
 class OverviewParts:
-    """What stands behind ``/admin/overview`` of one worker: a service of it, and ``overview``."""
+    """The parts behind ``/admin/overview`` of one worker: a service, and ``overview``."""
 
     def __init__(
         self, views: HerderViews, reads: GroupReads, clock: Clock, peers: PeerClient | None, hide: Hide

@@ -1,1 +1,1 @@
-"""What the leader does about load: numbers of tasks (``tasks.max.auto``), and which worker runs which."""
+"""Load balancing by the leader: numbers of tasks (``tasks.max.auto``), and which worker runs which."""

@@ -1,7 +1,7 @@
 """The leader's look at how much every worker has to do, and the swaps of tasks that follow from it.
 
-Owns the thread and its memory, and both ends of the read; what is swapped decides ``group.load``. The
-herder revokes what changes places in one round and gives it out in the next.
+Owns the thread and its memory, and both ends of the read; ``group.load`` decides the swaps. The herder revokes what
+changes places in one round and gives it out in the next.
 """
 
 from __future__ import annotations

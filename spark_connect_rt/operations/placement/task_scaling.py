@@ -39,11 +39,11 @@ __all__ = ["Look", "ScaleMemory", "ScaleRules", "TaskRange", "Wish", "decide"]
 
 @dataclass(frozen=True, slots=True)
 class ScaleRules:
-    """Times in ms."""
+    """The limits that decide about more or fewer tasks. Times in ms."""
 
-    behind_ms: int = 60_000  # what waits would take this long: the connector is behind
+    behind_ms: int = 60_000  # the lag would take this long: the connector is behind
     up_after_ms: int = 60_000  # behind for so long: more tasks
-    calm_ms: int = 5_000  # what waits would take no longer: nothing waits
+    calm_ms: int = 5_000  # the lag would take no longer: nothing waits
     down_after_ms: int = 600_000  # nothing waits for so long: perhaps fewer tasks
     pause_ms: int = 180_000  # after a change, until the next
     regret_ms: int = 1_800_000  # behind so soon after a change downwards: it was wrong
@@ -53,7 +53,7 @@ class ScaleRules:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is known of a connector at one time; ``lag`` in records, None while a part of it is not known."""
+    """Known facts about a connector at one time; ``lag`` in records, None while a part of it is not known."""
 
     at_ms: int  # monotonic
     tasks: int
@@ -63,7 +63,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class ScaleMemory:
-    """What is remembered between looks; a new leader begins with an empty one."""
+    """The memory of one connector between checks; a new leader begins with an empty one."""
 
     behind_since_ms: int | None = None
     calm_since_ms: int | None = None
@@ -202,7 +202,7 @@ class TaskScaling:
                 log.warning("connector=%s tasks.max cannot be changed: %s", name, error)
 
     def _ranges(self) -> dict[str, tuple[TaskRange, int]]:
-        """Return the connectors that have the setting: name -> its bounds and tasks.max; what cannot be read is not."""
+        """Return connectors that have the setting: name -> its bounds and tasks.max. Unreadable ones are missing."""
         found = {}
         for name in self._views.list_connectors():
             try:

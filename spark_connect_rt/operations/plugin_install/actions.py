@@ -1,4 +1,4 @@
-"""What ``connectrt plugins ...`` does, wherever the plug-ins are (``plugin_places.py``)."""
+"""Actions of ``connectrt plugins ...``, wherever the plug-ins are (``plugin_places.py``)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class PluginPlace(Protocol):
         """Let the first start of an installed Java plug-in cost less. Raises ConnectError, OSError: it will not."""
 
     def remove(self, name: str, version: str) -> None:
-        """Remove one. Raises NotFoundError."""
+        """Remove an installed plug-in. Raises NotFoundError."""
 
 
 class OnCluster:
@@ -72,18 +72,18 @@ class OnCluster:
         return self._session.ask(management_calls.plugins_report())
 
     def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
-        """See PluginPlace."""
+        """Ask a worker for ``GET /connector-plugins/NAME/config``."""
         return self._session.ask(calls.plugin_settings(name, version))
 
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
-        """See PluginPlace."""
+        """Have the cluster install a plug-in; return the worker's answer."""
         return self._session.ask(management_calls.install_plugin(json_of(wanted), self._token()))
 
     def prepare_java(self, name: str, version: str) -> None:
         """See PluginPlace; workers do it beside the first JVM that they start for it."""
 
     def remove(self, name: str, version: str) -> None:
-        """See PluginPlace."""
+        """Have the cluster remove a plug-in. Raises NotFoundError."""
         self._session.ask(management_calls.remove_plugin(name, version, self._token()))
 
     def _token(self) -> str:
@@ -105,11 +105,11 @@ class OnThisMachine:
 
     @property
     def where(self) -> str:
-        """See PluginPlace."""
+        """Return the place as the end of a sentence: ``in FOLDER``."""
         return f"in {self._installer.folder.path}"
 
     def report(self, check: bool) -> Mapping[str, Any]:
-        """See PluginPlace."""
+        """Return the plug-ins of this machine in the shape of ``GET /admin/plugins``; ``check``: import each one."""
         found = plugins_of(self._settings)
         if check:
             import_all(found)
@@ -118,7 +118,7 @@ class OnThisMachine:
         return report
 
     def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
-        """See PluginPlace."""
+        """Return a plug-in's settings in REST's shape. Raises BadRequestError if it declares none."""
         found = plugins_of(self._settings).class_of(f"{name}@{version}" if version else name)
         definition = getattr(found(), "config_def", None)
         if definition is None:
@@ -126,18 +126,18 @@ class OnThisMachine:
         return [json_of(key_info(key)) for key in definition()]
 
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
-        """See PluginPlace."""
+        """Install a plug-in into this machine's folder; return the installed plug-in."""
         done: Mapping[str, Any] = json_of(self._installer.install(wanted, _who()))
         return done
 
     def prepare_java(self, name: str, version: str) -> None:
-        """See PluginPlace."""
+        """Make the class archive of an installed Java plug-in, so that its first start costs less."""
         from spark_connect_rt.engine.class_archive_command import make_host_archive  # pyspark: not for every word
 
         make_host_archive([self._installer.folder.path / folder_name(name, version)])
 
     def remove(self, name: str, version: str) -> None:
-        """See PluginPlace."""
+        """Delete a plug-in from this machine's folder. Raises NotFoundError."""
         plugin = self._installer.folder.find(name, version)
         if plugin is None:
             raise NotFoundError(f"plug-in {name} {version} is not installed in {self._installer.folder.path}")
@@ -242,7 +242,7 @@ def docs(place: PluginPlace, name: str, version: str) -> int:
 
 
 def search(words: str, as_json: bool) -> int:
-    """Show coordinates to install."""
+    """Show coordinates to install; return the exit code, 1 if nothing is found."""
     found = search_plugins(words)
     if as_json:
         _write_json(json_of(found))
@@ -252,7 +252,7 @@ def search(words: str, as_json: bool) -> int:
 
 
 def install(place: PluginPlace, wanted: WantedPlugin) -> int:
-    """Install a plug-in."""
+    """Install a plug-in and print the result; return the exit code."""
     done = place.install(wanted)
     _write(f"installed {done['name']} {done['version']} {place.where}\n")
     for title, names in (("plug-ins", done["plugins"]), ("left out because Connect contains them", done["left_out"])):
@@ -274,7 +274,7 @@ def _prepare_java(place: PluginPlace, name: str, version: str) -> None:
 
 
 def remove(place: PluginPlace, name: str, version: str) -> int:
-    """Remove an installed plug-in."""
+    """Remove an installed plug-in; return the exit code."""
     place.remove(name, version)
     _write(f"removed {name} {version}\n")
     return 0

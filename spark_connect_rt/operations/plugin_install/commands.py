@@ -2,7 +2,7 @@
 
 They act on the cluster that ``--url``, ``--context``, CONNECTRT_URL or the current context names, as all other words
 do. With a worker's file, ``--set`` or ``--local``, and where no cluster is named, they act on this machine's folders.
-What they do is operations/plugin_install/actions.py, imported when it is needed.
+Their actions are in operations/plugin_install/actions.py, imported when they are needed.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class NotFetchedError(BadRequestError):
-    """What was to be installed cannot be had, or is not what it should be; nothing has changed."""
+    """The plug-in cannot be fetched, or its content is not the expected one; nothing has changed."""
 
     code = NOT_FETCHED
 
@@ -120,7 +120,7 @@ def sha512_of_files(folder: Path, names: list[str]) -> str:
 
 UNSAFE = "CRT-1163"
 ENTRIES_MAX = 100_000
-# What the libraries raise for archives that are damaged, encrypted or made by hand; they document the first two only.
+# Errors of the libraries for archives that are damaged, encrypted or made by hand; only the first two are documented.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,

@@ -80,7 +80,7 @@ class PluginFolder:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """Return a new folder on the same disk; what is left of it is deleted."""
+        """Return a new folder on the same disk. If it is still there at the end, it is deleted."""
         draft = Path(tempfile.mkdtemp(prefix=".staging-", dir=self.path))
         try:
             yield draft

@@ -1,8 +1,8 @@
 """Installed plug-ins of a group: this worker's folder, kept as the group's record on a compacted topic says.
 
 Owns the thread that follows the topic. The topic is made at the first install; until then the thread only looks whether
-it is there. What cannot be installed here is tried again, and said: in the log, on the topic, in GET /admin/plugins.
-Whatever is wrong with the topic or the network, connectors that run go on.
+it is there. A failed installation is tried again, and reported in the log, on the topic and in GET /admin/plugins.
+Running connectors continue whatever is wrong with the topic or the network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spark_connect_rt.operations.plugin_install.installer import Installer
 from spark_connect_rt.plugins.interfaces import FAILED, INSTALLED, InstalledInfo, InstallState, WantedPlugin
 from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord, LogSource
 
-# The group's record of installed plug-ins: what is on its topic, folded. Pure.
+# The group's record of installed plug-ins: the folded contents of its topic. Pure.
 #
 # Keys: ``plugin:<folder>`` holds a plug-in as its marker does, a tombstone removes it; ``worker:<id>`` holds how that
 # worker stands with each.
@@ -36,14 +36,14 @@ States = Mapping[str, InstallState]
 
 @dataclass(slots=True)
 class GroupRecord:
-    """What the topic says."""
+    """The contents of the topic."""
 
     plugins: dict[str, InstalledPlugin] = field(default_factory=dict)  # by folder
     removed: set[str] = field(default_factory=set)  # folders
     workers: dict[str, dict[str, InstallState]] = field(default_factory=dict)
 
     def take(self, records: Iterable[LogRecord]) -> None:
-        """Fold records in their order; what cannot be read is of a later version and left out."""
+        """Fold records in their order. A record that cannot be read is of a later version and left out."""
         for record in records:
             key = (record.key or b"").decode("utf-8", "replace")
             if key.startswith(_PLUGIN):
@@ -234,7 +234,7 @@ class GroupInstalls:
         ]
 
     def problem(self) -> str:
-        """See the port."""
+        """Return the present problem in a sentence; empty: there is none."""
         gone = "" if self._stopping else ended(self._thread, "the group's plug-ins are not installed any more")
         return gone or self._problem
 
@@ -254,7 +254,7 @@ class GroupInstalls:
                 self._problem = f"{type(error).__name__}: {error}"
                 log.exception("cannot follow the group's plug-in record, retrying")
                 self._close_log()
-            with self._changed:  # what came while the record was followed counts, too
+            with self._changed:  # records that came while the record was followed count, too
                 self._changed.wait_for(lambda: self._stopping or self._news != self._followed, wait_s)
 
     def _reconcile(self) -> float:

@@ -1,4 +1,4 @@
-"""The token by which a client shows that it may read this user's files: who installs plug-ins runs code as this user.
+"""The token by which a client shows that it may read this user's files. Installing a plug-in runs code as this user.
 
 A client's address proves nothing where a proxy on the same machine passes on requests of others. Made by the worker,
 read by the worker and by ``connectrt plugins`` on its machine.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-# What Connect brings itself, and a plug-in's folder must therefore not hold: jars of a Maven closure. Pure.
+# Jars that Connect itself contains, and that a plug-in's folder must not hold: those of a Maven closure. Pure.
 #
 # A plug-in's class loader looks in its own folder first. With a Jackson of its own there, the modules that Connect's
 # service files name are no subtypes of its ``Module``: the plug-in fails at its start. Vendors' archives leave these
@@ -80,7 +80,7 @@ _VERSION = re.compile(r"-\d[\w.+-]*$")
 
 
 def artifact_of(jar_name: str) -> str:
-    """Return ``zstd-jni`` of ``zstd-jni-1.5.6-10.jar``."""
+    """Return the artifact's name of a jar, for example ``zstd-jni`` of ``zstd-jni-1.5.6-10.jar``."""
     return _VERSION.sub("", jar_name.removesuffix(".jar"))
 
 
@@ -103,7 +103,7 @@ _UV_LINE = re.compile(r"^\s*\+\s+(\S+?)(==\S+| @ \S+)", re.MULTILINE)  # a file'
 def install_packages(wanted: str, name: str, folder: Path) -> list[str]:
     """Install a wheel (its path) or requirement and what it needs.
 
-    Returns ``name==version`` of each, its own first (``name @ URL``: what uv says of a file). Raises NotFetchedError.
+    Returns ``name==version`` of each, its own first (``name @ URL``: uv's form for a file). Raises NotFetchedError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = _missing_by_uv(wanted) if _uses_uv() else _missing_by_pip(wanted)
@@ -201,7 +201,7 @@ def _resolved(coordinate: str) -> list[Any]:
     jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
     try:
         artifacts = [artifact for artifact in jgo.resolve(coordinate) if artifact.filename.endswith(".jar")]
-    except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
+    except Exception as error:  # a third-party edge: any error means "not resolved"
         raise NotFetchedError(f"{coordinate} cannot be resolved from Maven Central: {error}") from error
     wanted = coordinate.split(":")[1]
     artifacts.sort(key=lambda artifact: (artifact.artifactId != wanted, artifact.filename))
@@ -254,7 +254,7 @@ audit = logging.getLogger("spark_connect_rt.audit")
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What lies in a staging folder."""
+    """The contents of a staging folder."""
 
     source: str
     version: str
@@ -295,7 +295,7 @@ class Installer:
         return self.install(request, record.installed_by)
 
     def remove(self, plugin: InstalledPlugin, who: str) -> None:
-        """Delete a plug-in's folder."""
+        """Delete a plug-in's folder and write that to the audit log."""
         with self.folder.changing():
             self.folder.remove(plugin)
         audit.info("plug-in removed by=%s folder=%s", who, plugin.folder)

@@ -1,4 +1,4 @@
-"""What there is to say about a worker's plug-ins: for ``GET /admin/plugins`` and ``connectrt plugins``."""
+"""The report on a worker's plug-ins, for ``GET /admin/plugins`` and ``connectrt plugins``."""
 
 from __future__ import annotations
 

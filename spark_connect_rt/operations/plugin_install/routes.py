@@ -2,7 +2,8 @@
 
 Owns who may change them: ``connectrt.plugins.install``. A page in a browser may not, wherever it comes from: the body
 must be JSON, and from loopback clients the name they used for this worker must be one of this machine's. Nor may the
-clients of a proxy on this machine, all of which come from a loopback address: who may shows a token (install_token.py).
+clients of a proxy on this machine, all of which come from a loopback address: an authorized client shows a token
+(install_token.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import PluginReport
 
 ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Returns ``{"plugins": [{class, type, version, location, description}], "broken": [{name, location, error}]}``."""
+"""Returns the plug-ins of this machine, and the files that cannot be loaded.
+
+``{"plugins": [{class, type, version, location, description}], "broken": [{name, location, error}]}``
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,14 @@ class FoundPlugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginSearchResult:
-    """What was found, and where."""
+    """The plug-ins that a search found, and the index that it used."""
 
     plugins: Sequence[FoundPlugin]
     origin: str
 
 
 def search_plugins(words: str, ask: Callable[[str], Sequence[FoundPlugin]] | None = None) -> PluginSearchResult:
-    """Return what fits the words. ``ask``: instead of Maven Central; whatever it raises, the list is taken."""
+    """Return what fits the words. ``ask``: instead of Maven Central; after any error of it, the list is used."""
     try:
         return PluginSearchResult((ask or maven_central)(words), "found by Maven Central's search")
     except Exception as error:  # noqa: BLE001 - an index elsewhere: not reachable, or another API by now

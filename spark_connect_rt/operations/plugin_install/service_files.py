@@ -1,8 +1,8 @@
 """Finds the Java plug-ins of a folder without a JVM, and writes the service files that its jars lack.
 
 Java's ``connect-plugin-path sync-manifests`` does the same with the classes loaded; here class files are read, so that
-nothing of a plug-in runs. What is missing goes into one small jar beside the others, of the name that Java's tool uses.
-Source: KIP-898.
+nothing of a plug-in runs. Missing service files go into one small jar next to the others, under the name that Java's
+tool uses. Source: KIP-898.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ SERVICE_TYPES = (
     "org.apache.kafka.common.config.provider.ConfigProvider",
 )
 Services = dict[str, set[str]]
-"""Type of plug-in -> classes."""
+"""From the type of plug-in to its classes."""
 
 
 def find_plugins(jars: Iterable[Path]) -> Services:
@@ -165,7 +165,7 @@ def _mentioning(jars: Iterable[Path], wanted: re.Pattern[bytes]) -> Iterator[Cla
                     if wanted.search(data):
                         yield read_class(data)
         except (zipfile.BadZipFile, ValueError, OSError):
-            continue  # what loads it says what is wrong with it
+            continue  # the code that loads it reports the error
 
 
 def declared(jars: Iterable[Path]) -> Services:

@@ -1,4 +1,4 @@
-"""What is asked to be installed: a coordinate, an archive, a Python distribution; and whether it is allowed. Pure."""
+"""Sources of an installation: a coordinate, an archive, a Python distribution; and whether they are allowed. Pure."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class AskedOnce(ConnectorContext):
         """Nothing: nobody looks at the metrics of one question."""
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
-        """Return none: what a connector splits does not change with them."""
+        """Return no offset for any partition: a connector splits its work the same way without them."""
         return [None] * len(partitions)
 
 
@@ -160,7 +160,7 @@ def positions_of(
 
 
 class StartingPoints:
-    """Reads where connectors are."""
+    """Reads the stored offsets of connectors, where previews start."""
 
     def __init__(self, deps: HerderDependencies, herder: HerderApi, list_topics: ListTopics) -> None:
         """Take what knows offsets and topics."""
@@ -260,7 +260,7 @@ class ConnectorPreviews:
             cancelled.set()
 
     def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
-        """See Previews."""
+        """Run one preview and return its records. Raises RestError (429) if too many run, ShuttingDownError."""
         if self._closed:
             raise ShuttingDownError("this worker is stopping")
         if not self._room.acquire(blocking=False):
@@ -286,7 +286,7 @@ class ConnectorPreviews:
         name = config["name"]
         stored, resolved = StoredConfig(config), self._deps.resolve(config)
         connector = new_connector(self._deps.plugins, resolved)
-        remember(secrets_in([config], secret_settings(connector)))  # what its code says is shown
+        remember(secrets_in([config], secret_settings(connector)))  # its code's messages are shown without them
         _refuse(connector, resolved, put=request.put)
         launch = self._launch(connector, name, stored, resolved)
         if launch.task_class == executor_name(SparkSourceTask):

@@ -28,7 +28,10 @@ IN_PROCESS = "http://worker"
 
 
 class AsyncClient:
-    """``async with in_process(app) as client: await client.send(calls.connector_names(), headers)``."""
+    """A client for an event loop. Use it as a context manager.
+
+    ``async with in_process(app) as client: await client.send(calls.connector_names(), headers)``
+    """
 
     def __init__(self, connection: ClusterConnection, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._connection = connection
@@ -45,7 +48,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to all addresses."""
         await self._http.aclose()
 
     async def send(self, call: Call[T], headers: Mapping[str, str] | None = None) -> T:

@@ -93,7 +93,7 @@ def connector(name: str) -> Call[ConnectorInfoJson]:
 
 
 def config(name: str) -> Call[dict[str, str]]:
-    """Ask for the configuration."""
+    """Ask for the configuration of a connector."""
     return Call("GET", _of(name, "/config"))
 
 
@@ -143,7 +143,7 @@ def pause(name: str) -> Call[None]:
 
 
 def resume(name: str) -> Call[None]:
-    """Ask for RUNNING."""
+    """Ask for the target state RUNNING of a connector."""
     return Call("PUT", _of(name, "/resume"))
 
 
@@ -158,7 +158,7 @@ def restart(name: str, include_tasks: bool = False, only_failed: bool = False) -
 
 
 def restart_task(name: str, task: int) -> Call[None]:
-    """Restart one task."""
+    """Restart one task of a connector."""
     return Call("POST", _of(name, f"/tasks/{task}/restart"))
 
 

@@ -52,7 +52,7 @@ class RetryDelay:
 
 @dataclass(frozen=True, slots=True)
 class ServerResponse:
-    """What a server said."""
+    """A server's response to one request: its status and body."""
 
     status: int
     body: bytes

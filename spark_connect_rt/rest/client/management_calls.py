@@ -69,7 +69,7 @@ def events(
 
 
 def events_stream(*, kind: Sequence[str] = (), connector: str = "") -> Call[EventJson]:
-    """Follow the group's story."""
+    """Follow the group's events, as a stream of JSON objects."""
     return Call("GET", "/admin/events/stream", query_of(kind=list(kind), connector=connector))
 
 
@@ -142,12 +142,12 @@ def replay(wanted: Mapping[str, Any]) -> Call[ReplayJson]:
 
 
 def replays() -> Call[list[ReplayJson]]:
-    """Ask for all replays."""
+    """Ask for all replays of dead letters."""
     return Call("GET", "/admin/dead-letters/replays", field="replays")
 
 
 def replay_of(number: str) -> Call[ReplayJson]:
-    """Ask for one replay."""
+    """Ask for one replay of dead letters."""
     return Call("GET", f"/admin/dead-letters/replays/{segment(number)}")
 
 

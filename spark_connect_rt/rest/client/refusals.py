@@ -1,4 +1,4 @@
-"""What a worker refuses, with its words; named by what the caller can do."""
+"""Errors for a worker's refusals, with its message; named by what the caller can do."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class NotAllowedError(RefusedError):
 
 
 class NoAnswerError(ConnectError):
-    """What came back is no answer of a Connect worker (a proxy's page, half a body): see who listens there."""
+    """The response did not come from a Connect worker (a proxy's page, half a body): check the address."""
 
     code = "CRT-1192"
 

@@ -107,7 +107,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to all addresses."""
         self._http.close()
 
     def bases(self, path: str) -> tuple[str, ...]:

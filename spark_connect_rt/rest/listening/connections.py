@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 CONNECTIONS_MAX = 1_024
-"""Unless ``connectrt.rest.connections.max`` says otherwise."""
+"""The default of the setting ``connectrt.rest.connections.max``."""
 EXTRA_MAX = 32
 """Connections beyond the limit that are still accepted while all others are busy: for ``/health``."""
 REQUEST_LIMIT_S = 30.0
@@ -30,7 +30,7 @@ class ClientConnection(Protocol):
         """Return whether the client takes too long to send a request, or to read an answer. Called once a second."""
 
     def end(self) -> None:
-        """Close it now."""
+        """Close the connection now, without waiting."""
 
 
 class Connections:
@@ -76,7 +76,7 @@ class Connections:
             self._open[connection] = None
 
     def closed(self, connection: ClientConnection) -> None:
-        """Forget a connection."""
+        """Forget a connection that is closed."""
         self._open.pop(connection, None)
 
     def close_idle(self, count: int) -> int:
@@ -106,5 +106,5 @@ class Connections:
 
 
 def connections_max(wanted: int, descriptors: int, listeners: int) -> int:
-    """Return the limit of one listener: what is wanted, but all listeners together at most half of the descriptors."""
+    """Return the limit of one listener: ``wanted``, but all listeners together at most half of the descriptors."""
     return max(1, min(wanted, descriptors // 2 // max(1, listeners)))

@@ -38,7 +38,7 @@ HEAD_TOO_LARGE = _REFUSAL.format(431, "Request Header Fields Too Large").encode(
 
 
 class Awaits(Enum):
-    """What the client has to send next."""
+    """The part of a request that the client has to send next."""
 
     HEAD = "head"
     BODY = "body"
@@ -46,7 +46,7 @@ class Awaits(Enum):
 
 
 class BoundedHttp(H11Protocol):
-    """One connection."""
+    """One HTTP/1.1 connection with the limits of its listener."""
 
     def __init__(self, open_connections: Connections, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -63,7 +63,7 @@ class BoundedHttp(H11Protocol):
             self.app = only_health(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See uvicorn."""
+        """Forget the connection, because the client or the server closed it."""
         self._all.closed(self)
         super().connection_lost(exc)
 
@@ -91,11 +91,11 @@ class BoundedHttp(H11Protocol):
         super().send_400_response(msg)
 
     def is_idle(self) -> bool:
-        """See ``ClientConnection``."""
+        """Return whether no request is being read to its end or answered."""
         return self.cycle is None or (self.cycle.response_complete and self._awaits is not Awaits.BODY)
 
     def is_late(self, now_s: float) -> bool:
-        """See ``ClientConnection``."""
+        """Return whether the client takes too long to send a request, or to read an answer."""
         return self._sends_too_slowly(now_s) or self._reads_too_slowly(now_s)
 
     def _sends_too_slowly(self, now_s: float) -> bool:
@@ -218,7 +218,7 @@ class AcceptErrors:
 
 
 TICK_S = 1.0  # uvicorn's tick also renews the Date header
-ACCEPTED_AT_ONCE = 64  # in one round of the loop: what was accepted before is served between two rounds
+ACCEPTED_AT_ONCE = 64  # in one round of the loop: connections accepted before are served between two rounds
 BACKLOG = 1_024  # connections that the system keeps until they are accepted
 
 
@@ -263,7 +263,7 @@ class CalmServer(uvicorn.Server):
         self._reserved.release()
 
     def end(self) -> None:
-        """Have the server end."""
+        """Have the server end. Any thread."""
         self.should_exit = True
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile

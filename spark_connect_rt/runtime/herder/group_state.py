@@ -1,4 +1,4 @@
-"""What the tick knows of the group and of its own standing. Only the tick thread writes it.
+"""State of the group and of this worker's membership, as the tick knows it. Only the tick thread writes it.
 
 Other threads read ``view``, an immutable value that is replaced whole.
 """
@@ -34,7 +34,7 @@ class GroupView:
 
 @dataclass(slots=True)
 class GroupState:
-    """What the steps share of the group; only the tick thread writes it."""
+    """The group's state, which the steps of a tick share. Only the tick thread writes it."""
 
     protocol: ConnectProtocol
     own_group: bool = False  # every member is a worker of this product (group.subprotocol.is_own_group)
@@ -51,15 +51,15 @@ class GroupState:
     rejoin_asked: bool = False  # until the next JoinRequired
     fenced_generation: int = -1  # in which a newer leader shut this one out of the config topic
     scheduled_rebalance_ms: int | None = None  # monotonic
-    joined_with: ClusterConfigState = EMPTY  # what the metadata's config offset was of
-    adopted: ClusterConfigState = EMPTY  # what the running work was dealt from
+    joined_with: ClusterConfigState = EMPTY  # its config offset is in the metadata
+    adopted: ClusterConfigState = EMPTY  # the running work was dealt from it
     memory: AssignorMemory = field(default_factory=AssignorMemory)
-    known: Known = field(default_factory=dict)  # the leader's: what digests in the compact form stand for
-    swaps: tuple[Swap, ...] = ()  # the leader's: what the next round revokes, for load
+    known: Known = field(default_factory=dict)  # the leader's: meaning of the digests in the compact form
+    swaps: tuple[Swap, ...] = ()  # the leader's: tasks that the next round revokes, for load
     bound_for: Mapping[ConnectorTaskId, str] = field(
         default_factory=dict
     )  # task that was -> URL of the worker it goes to
-    claim_rules: ClaimRules = field(default_factory=ClaimRules)  # what the next compact metadata may leave out
+    claim_rules: ClaimRules = field(default_factory=ClaimRules)  # facts that the next compact metadata may omit
     last_completed_generation: int = -1
     owner_urls: Mapping[str | ConnectorTaskId, str] = field(default_factory=dict)
     member_urls: tuple[str, ...] = ()  # as the leader read them in the members' metadata

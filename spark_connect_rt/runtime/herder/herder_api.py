@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class HerderViews(Protocol):
-    """What can be read at once. Any thread."""
+    """Reads that return at once. Any thread."""
 
     def kafka_cluster_id(self) -> str:
         """Return the id of the Kafka cluster, empty while unknown."""
@@ -76,10 +76,10 @@ class HerderViews(Protocol):
         """Return every connector's name, sorted."""
 
     def connector_info(self, name: str) -> ConnectorInfo:
-        """Raises NotFoundError ``Connector s not found``."""
+        """Return a connector's configuration, tasks and type. Raises NotFoundError ``Connector s not found``."""
 
     def connector_config(self, name: str) -> StoredConfig:
-        """Raises NotFoundError ``Connector s not found``."""
+        """Return a connector's configuration as it is stored. Raises NotFoundError ``Connector s not found``."""
 
     def connector_mark(self, name: str) -> object:
         """Return a value that equals an earlier one only if status and info are as they were then; cheaper than these.
@@ -106,7 +106,7 @@ class HerderViews(Protocol):
         """
 
     def task_status(self, task: ConnectorTaskId) -> TaskState:
-        """Raises NotFoundError ``No status found for task s-0``."""
+        """Return the state of one task. Raises NotFoundError ``No status found for task s-0``."""
 
     def task_infos(self, name: str) -> list[TaskInfo]:
         """Return the tasks' raw configurations by number. Raises NotFoundError ``Connector s not found``."""
@@ -124,7 +124,7 @@ class HerderViews(Protocol):
         """Return the loggers of this worker that have a level of their own."""
 
     def logger_level(self, name: str) -> LoggerLevel:
-        """Raises NotFoundError ``Logger s not found.``"""
+        """Return the level of one logger of this worker. Raises NotFoundError ``Logger s not found.``"""
 
 
 class HerderApi(Protocol):

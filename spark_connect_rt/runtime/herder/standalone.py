@@ -165,11 +165,11 @@ class SoloMember:
         self._stable = False
 
     def start(self) -> None:
-        """See ``group.member.GroupMember.start``."""
+        """Request the only join of this worker; JoinRequired follows at once."""
         self.request_rejoin("started")
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """See ``group.member.GroupMember.poll``."""
+        """Return the queued events, waiting at most ``timeout_ms`` for one. Empty after a wakeup or timeout."""
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._woken, timeout_ms / 1000)
             self._woken = False
@@ -178,33 +178,33 @@ class SoloMember:
         return events
 
     def wakeup(self) -> None:
-        """See ``group.member.GroupMember.wakeup``."""
+        """Make a waiting or the next ``poll`` return at once. Any thread."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def request_rejoin(self, reason: str) -> None:
-        """See ``group.member.GroupMember.request_rejoin``."""
+        """Begin another round; the next ``poll`` returns JoinRequired."""
         self._stable = False
         self._emit(JoinRequired(reason))
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See ``group.member.GroupMember.join``."""
+        """Begin the next generation as its leader, under the first protocol; AssignmentRequired follows."""
         self._protocol, metadata = protocols[0]
         self._generation += 1
         self._emit(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See ``group.member.GroupMember.sync``."""
+        """Take this member's own assignment and become stable; Assigned follows."""
         self._stable = True
         self._emit(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
 
     def member_id(self) -> str:
-        """See ``group.member.GroupMember.member_id``."""
+        """Return ``MEMBER_ID``, empty unless the membership is stable."""
         return MEMBER_ID if self._stable else ""
 
     def trouble(self) -> str:
-        """See ``group.member.GroupMember.trouble``."""
+        """Return an empty text: a group of one can always be joined."""
         return ""
 
     def in_contact(self) -> bool:
@@ -216,14 +216,14 @@ class SoloMember:
         return True
 
     def fenced(self) -> None:
-        """See ``group.member.GroupMember.fenced``."""
+        """Do nothing: contact cannot be lost, so no lease has to be restored."""
 
     def leave(self, reason: str) -> None:
-        """See ``group.member.GroupMember.leave``."""
+        """Mark the membership as not stable, so that ``member_id`` is empty."""
         self._stable = False
 
     def stop(self) -> None:
-        """See ``group.member.GroupMember.stop``."""
+        """Leave; there are no connections or threads to close."""
         self._stable = False
 
     def _emit(self, event: MembershipEvent) -> None:

@@ -9,7 +9,7 @@ IDLE_LIMIT_MS = 3_000  # the loop passes at least this often, so that the last p
 
 
 class Verdict(NamedTuple):
-    """What one step, or one whole tick, concluded. An empty reason: nothing to do."""
+    """The conclusion of one step or of a whole tick. An empty reason: nothing to do."""
 
     reason: str = ""
     wake_at_ms: int | None = None  # monotonic

@@ -52,7 +52,7 @@ from spark_connect_rt.runtime.herder.herder_requests import (
 )
 from spark_connect_rt.runtime.worker.launches import kind_of
 
-# What a validation finds out about the ``producer.``, ``consumer.`` and ``admin.override.`` settings of a connector.
+# Validation of the ``producer.``, ``consumer.`` and ``admin.override.`` settings of a connector.
 #
 # Only of clients that the connector has. Java ``AbstractHerder.validateClientOverrides`` (KIP-458).
 
@@ -91,7 +91,7 @@ def _found(definition: ConfigDef, name: str, text: str, refused: Sequence[str]) 
     return ConfigValue(name, value, (*complaints, *refused))
 
 
-# What a validation says about exactly-once: the connector is asked whether it can (Java ``DistributedHerder``).
+# Validation of exactly-once settings: asks the connector whether it can (Java ``DistributedHerder``).
 #
 # Runs the connector's own code, so never on the tick thread.
 
@@ -156,7 +156,7 @@ def _asked(question: Callable[[], list[str]]) -> list[str]:
 
 CONVERTERS = ("header.converter", "key.converter", "value.converter")
 VERSION = ".plugin.version"
-_TYPES = {  # what a setting may name; what is recommended for it comes first
+_TYPES = {  # plug-in types that a setting may name; recommended ones first
     "connector": ("sink", "source"),
     "header.converter": ("header_converter", "converter"),  # most are both
     "key.converter": ("converter",),
@@ -183,7 +183,7 @@ def declared_for(deps: HerderDependencies, config: Mapping[str, str], *, sink: b
 
 
 def definition_without_version(deps: HerderDependencies, config: Mapping[str, str]) -> ConfigDef:
-    """Return what is looked at when no plug-in of the wanted version is there: what every connector has."""
+    """Return the definition to validate with if the wanted version of the plug-in is missing: the common settings."""
     setting = f"connector{VERSION}"
     return ConfigDef(_with_default(key, deps, config) if key.name == setting else key for key in COMMON)
 
@@ -245,7 +245,7 @@ def _default_version(setting: str, deps: HerderDependencies, config: Mapping[str
     return None if there is None else deps.plugins.find(there).version
 
 
-# What a validation finds out about the plug-ins that a connector names: are they there, of which kind and version.
+# Validation of the plug-ins that a connector names: presence, kind and version.
 #
 # Looks plug-ins up and makes converters, so never on the tick thread. Java ``AbstractHerder.validateConverterConfig``
 # and ``PluginsRecommenders``.
@@ -336,7 +336,7 @@ def _recommend_version(plugins: PluginCatalog, setting: str, findings: Findings)
     findings.change(setting, recommended_values=versions, visible=name is not None or named not in CONVERTERS)
 
 
-# What a plug-in declares: the answer to ``GET /connector-plugins/{plugin}/config``.
+# The settings that a plug-in declares: the answer to ``GET /connector-plugins/{plugin}/config``.
 #
 # Makes the plug-in, that is runs its own code, so never on the tick thread.
 # Java ``AbstractHerder.connectorPluginConfig``.

@@ -157,7 +157,9 @@ class ConnectorViews:
         ]
 
     def _source_offsets(self, name: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
-        """Read to the end: another worker may have answered that it altered them. Kafka is away: what is known."""
+        """Read to the end: another worker may have answered that it altered them. If Kafka is unreachable, return the
+        known offsets.
+        """
         with contextlib.suppress(RetriableError):
             self._offsets.read(name, [], self._deps.settings.worker_sync_timeout_ms)
         return self._offsets.connector_offsets(name)
@@ -185,7 +187,7 @@ class ConnectorViews:
 
 
 def _draining(reported: Mapping[int, ConnectorStatus], configured: Container[int]) -> list[int]:
-    """Return tasks that are configured no more and have not ended: what they read may not be committed yet."""
+    """Return tasks that are no longer configured and have not ended. Their records may not be committed yet."""
     alive = (State.RUNNING, State.PAUSED)
     return sorted(number for number, status in reported.items() if number not in configured and status.state in alive)
 

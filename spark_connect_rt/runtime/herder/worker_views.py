@@ -109,7 +109,7 @@ class WorkerViews(ConnectorViews):
         return self._deps.loggers.levels() if self._deps.loggers else {}
 
     def logger_level(self, name: str) -> LoggerLevel:
-        """Raises NotFoundError ``Logger s not found.``"""
+        """Return the level of one logger of this worker. Raises NotFoundError ``Logger s not found.``"""
         level = self._deps.loggers.level(name) if self._deps.loggers else None
         if level is None:
             raise NotFoundError(f"Logger {name} not found.")

@@ -1,4 +1,4 @@
-"""What the worker tells the herder: facts put into its inbox, never decisions."""
+"""Events from the worker to the herder: facts put into its inbox, never decisions."""
 
 from __future__ import annotations
 

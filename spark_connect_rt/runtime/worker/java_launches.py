@@ -1,4 +1,4 @@
-"""What a Java connector's tasks need on an executor: jars, heap and options of their JVM (JavaCode).
+"""Needs of a Java connector's tasks on an executor: jars, heap and options of their JVM (JavaCode).
 
 Pure, but for the look-up of plug-ins.
 """

@@ -1,4 +1,4 @@
-"""What the engine is handed to run a task: TaskLaunch, made from configurations and the connector's class."""
+"""Makes the engine's input for a task, TaskLaunch, from configurations and the connector's class."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """What a task is made from: its configuration, and that of the connector it was generated from."""
+    """The input for a task's launch: its configuration, and that of the connector it was generated from."""
 
     task: ConnectorTaskId
     task_config: StoredConfig
@@ -60,7 +60,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """What a connector's class and an unstarted instance say of its tasks.
+    """Facts about a connector's tasks, as its class and an unstarted instance report them.
 
     ``settings``: the connector's, references resolved, for what the driver itself obeys; they do not leave it.
     """
@@ -79,7 +79,7 @@ def connector_facts(connector: Connector, settings: Mapping[str, str], java: Jav
     Args:
         connector: the instance.
         settings: its configuration, references resolved.
-        java: what its tasks need of Java.
+        java: the Java code that its tasks need, None for Python tasks.
     """
     return ConnectorFacts(
         settings,

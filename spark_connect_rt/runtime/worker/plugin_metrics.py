@@ -55,14 +55,14 @@ class ConnectorMetrics:
         self._observed: dict[str, tuple[int, float, float, float]] = {}  # number, sum, least, most
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``."""
+        """Add to ``<name>-count``, the total since the connector's start. Any thread."""
         key = _now(group, f"{name}-count", tags)
         with self._lock:
             self._totals[key] = self._totals.get(key, 0.0) + float(number)
             self._measured({key: self._totals[key]})
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``."""
+        """Record values of ``<name>``: the last, ``-avg``, ``-min`` and ``-max`` since the connector's start."""
         if not values:
             return
         key, new = _now(group, name, tags), [float(value) for value in values]
@@ -74,7 +74,7 @@ class ConnectorMetrics:
             self._measured({_now(group, name + suffix, tags): value for suffix, value in of.items()})
 
     def gauge(self, name: str, value: float, group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``."""
+        """Set the current value of ``<name>``. Any thread."""
         with self._lock:
             self._measured({_now(group, name, tags): float(value)})
 

@@ -46,12 +46,12 @@ class PreparedRunner:
         self._preparing: dict[ConnectorTaskId, TaskLaunch] = {}
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See ``engine.task_runner.TaskRunner.open``."""
+        """Open the wrapped runner and keep ``on_event`` for the events of launches in preparation."""
         self._on_event = on_event
         self._runner.open(on_event, read_offsets)
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See ``engine.task_runner.TaskRunner.live_while``."""
+        """Pass the lease check on to the wrapped runner."""
         self._runner.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
@@ -62,7 +62,7 @@ class PreparedRunner:
             self._runner.do(command)
 
     def close(self, timeout_ms: int) -> None:
-        """See ``engine.task_runner.TaskRunner.close``."""
+        """End the launches in preparation, then close the wrapped runner."""
         with self._lock:
             waiting = list(self._preparing)
         for task in waiting:
@@ -110,7 +110,9 @@ class PreparedRunner:
         self._on_event(TaskEnded(launch.task, launch.run, drained=True))
 
     def _start_prepared(self, launch: TaskLaunch) -> str:
-        """Hand a launch to the engine; return why it failed. Under the lock: who stops the task next finds it there."""
+        """Hand a launch to the engine; return why it failed. Called under the lock, so that a later stop of the task
+        finds the launch there.
+        """
         try:
             self._runner.do(Start(launch))
         except BaseException:  # noqa: BLE001 - whatever the engine says is the task's failure

@@ -1,4 +1,4 @@
-"""What the executors tell of one run, kept by the driver: totals, the last minute, calls that do not return.
+"""Measurements that the executors report of one run: totals, the last minute, calls that do not return.
 
 Owns adding up over the hostings of a run (each counts from zero). Decides nothing. Not thread-safe: the task's lock
 guards it.
@@ -27,7 +27,7 @@ SAMPLES = 12  # a window is forgotten in so many pieces
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """What the reports of one piece of the window added."""
+    """The counts that reports added in one piece of the window."""
 
     at_ms: int
     added: Counter[str]
@@ -35,7 +35,7 @@ class _Sample:
 
 
 class TaskMeasures:
-    """What one run counted, as totals since its start and as rates over a window."""
+    """Counts of one run, as totals since its start and as rates over a window."""
 
     def __init__(self, now_ms: int, window_ms: int = WINDOW_MS) -> None:
         self.moved_at_ms = now_ms  # it began to run, or something moved
@@ -46,7 +46,7 @@ class TaskMeasures:
         self._of_host: dict[str, Mapping[str, float]] = {}  # half -> totals of the present hosting
         self._calls: dict[str, tuple[str, int]] = {}  # half -> call, since when
         self._away: dict[str, tuple[str, int]] = {}  # half -> that brokers do not answer, since when
-        self._values: dict[str, float] = {}  # what something is now, in the present hosting
+        self._values: dict[str, float] = {}  # current values, in the present hosting
         self._totals: Counter[str] = Counter()
         self._samples: deque[_Sample] = deque()
 
@@ -83,7 +83,7 @@ class TaskMeasures:
         return tuple(self._calls.values())
 
     def forget_calls(self) -> None:
-        """The run is paused or begins to run: what was reported before is over."""
+        """Forget calls and outages that were reported before the run was paused or began to run."""
         self._calls.clear()
         self._away.clear()
 

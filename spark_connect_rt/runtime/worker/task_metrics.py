@@ -16,7 +16,7 @@ from spark_connect_rt.runtime.metric_names import MetricValue, measured
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
-# What one task moved: totals, and the rate of the last five seconds. Owns no decision.
+# Records that one task moved: totals, and the rate of the last five seconds. Owns no decision.
 
 
 RATE_WINDOW_MS = 5_000
@@ -70,7 +70,9 @@ TASK, ERRORS, SOURCE, SINK = "connector-task-metrics", "task-error-metrics", "so
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """What one run says of itself. ``measures`` and ``counters`` are read under the task's lock."""
+    """Facts about one run, from which its metrics are made. ``measures`` and ``counters`` are read under the task's
+    lock.
+    """
 
     task: ConnectorTaskId
     kind: TaskKind
@@ -104,10 +106,11 @@ def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[MetricValue]:
 
 def _errors(facts: TaskFacts, tags: dict[str, str]) -> Iterator[MetricValue]:
     is_sink = facts.kind is TaskKind.SINK
-    # What a sink task gives up itself is left out of its records, but Java counts it as a failure only.
+    # Records that a sink task itself gives up are not in its skipped records, because Java counts them only as
+    # failures.
     skipped = facts.measures.total("errors.skipped") if is_sink else facts.counters.skipped
     yield measured(ERRORS, "total-records-skipped", skipped, **tags)
-    if facts.kind is TaskKind.SPARK_SINK:  # what its table batches do is counted nowhere else
+    if facts.kind is TaskKind.SPARK_SINK:  # nothing else counts its table batches
         return
     for name, counted in _COUNTED_ERRORS:
         yield measured(ERRORS, name, facts.measures.total(counted), **tags)
@@ -144,7 +147,7 @@ def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Me
     yield measured(SINK, "offset-commit-completion-rate", round(completed, 3), **tags)
     if facts.lag is not None:
         yield measured(SINK, "sink-record-lag", facts.lag, **tags)
-    if facts.kind is TaskKind.SPARK_SINK:  # no executor half of ours: what is durable is all that is counted
+    if facts.kind is TaskKind.SPARK_SINK:  # no executor half of ours: only durable records are counted
         yield measured(SINK, "sink-record-send-total", facts.counters.records, **tags)
         yield measured(SINK, "sink-record-send-rate", facts.counters.records_per_s(now_ms), **tags)
         return

@@ -45,7 +45,7 @@ from spark_connect_rt.runtime.worker.launches import secret_settings, version_of
 from spark_connect_rt.runtime.worker.plugin_metrics import ConnectorMetrics, own_values
 from spark_connect_rt.topics.status_records import State
 
-# What a config provider answered may have a time to live: what was configured with it is then restarted.
+# Values from config providers may have a time to live. When it ends, the connectors and tasks that use them restart.
 #
 # Java ``WorkerConfigTransformer``, which restarts the connector alone; a task's own secrets are as old, so here each
 # connector and each task is restarted, by the worker that runs it.
@@ -123,7 +123,7 @@ class ReportStatus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorPlan:
-    """What one incarnation is made from."""
+    """The input from which one incarnation of a connector is made."""
 
     name: str
     config: StoredConfig
@@ -244,7 +244,7 @@ class WorkerConnector:
         """Have the connector split its work; TaskConfigsGenerated or TaskConfigsFailed follows if it runs."""
         self._thread.submit(self._guarded(self._generate))
 
-    # What follows runs on the connector's thread.
+    # The methods below run on the connector's thread.
 
     def _guarded(self, call: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
@@ -388,18 +388,18 @@ class WorkerConnector:
 
 
 class _Context(ConnectorContext):
-    """Java ``ConnectorContext``."""
+    """The context that a running connector gets (Java ``ConnectorContext``)."""
 
     def __init__(self, host: WorkerConnector) -> None:
         self._host = host
         self.metrics = ConnectorMetrics(host.measured)
 
     def request_task_reconfiguration(self) -> None:
-        """See ConnectorContext."""
+        """Ask the worker to generate the tasks' configurations again."""
         self._host.reconfiguration_requested()
 
     def raise_error(self, error: Exception) -> None:
-        """See ConnectorContext."""
+        """Fail the connector with this error."""
         self._host.failure_raised(error)
 
     def record_event(self, summary: str, **details: str | int) -> None:

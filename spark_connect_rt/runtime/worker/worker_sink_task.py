@@ -38,7 +38,7 @@ class SinkSettings:
 
     consumer_config: Mapping[str, str]  # Java names; group.id, client.id, auto.offset.reset ...
     subscription: StoredConfig = NO_SETTINGS  # topics, topics.regex
-    topics: tuple[str, ...] = ()  # this and the next: what ``resolved`` finds in the subscription
+    topics: tuple[str, ...] = ()  # this and the next: topics and pattern that ``resolved`` finds in the subscription
     pattern: str | None = None
     commit_interval_ms: int = 1_000
     lag_interval_ms: int = 5_000
@@ -178,7 +178,7 @@ class SinkTaskMembership:
         if never_joined:
             self._on_left()
 
-    # What follows runs on the membership's thread.
+    # The methods below run on the membership's thread.
 
     def _run(self) -> None:
         group: SinkGroup | None = None

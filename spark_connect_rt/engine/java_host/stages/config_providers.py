@@ -47,5 +47,5 @@ class JavaConfigProvider(ConfigProvider):
         return ConfigData(found["data"], found["ttl_ms"])
 
     def close(self) -> None:
-        """Let the JVM go."""
+        """Release the provider's number in its JVM."""
         self._stage.close()

@@ -29,7 +29,7 @@ Result = bytes | None | ConnectError
 
 
 class _JavaConverter(JavaPlugin):
-    """What both kinds share: rows of (topic, header's name or nothing, bytes that go in)."""
+    """The common part of both kinds: rows of (topic, header's name or nothing, input bytes)."""
 
     takes_many = True
     _kind = "converter"
@@ -52,7 +52,7 @@ class _JavaConverter(JavaPlugin):
             self.config = {**self.config, **NO_REGISTRATION}
 
     def close(self) -> None:
-        """Let the JVM go."""
+        """Release the converter's number in its JVM, if it has one."""
         if self._stage is not None:
             self._stage.close()
 

@@ -1,7 +1,7 @@
 """Records of Python connectors on their way through a JVM: columns, in which values are JSON with schema.
 
-The other half is ``Rows.java``. What crosses is what Java's JsonConverter keeps: bytes without a schema come back as
-base64 text, and a number without one as the widest of its kind.
+The other half is ``Rows.java``. Java's JsonConverter limits how much of a value survives: bytes without a schema
+come back as base64 text, and a number without a schema as the widest of its kind.
 """
 
 from __future__ import annotations

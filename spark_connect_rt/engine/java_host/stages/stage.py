@@ -44,7 +44,8 @@ class JavaStage:
     def ask(self, op: str, head: Mapping[str, Any] | None = None, data: Sequence[Any] = ()) -> Frame:
         """Return the answer.
 
-        Raises JavaHostGoneError: two JVMs died of it, or none starts; TimedOutError; what ``failed`` makes of an error.
+        Raises JavaHostGoneError if two JVMs died of it or none starts, TimedOutError, and the error that ``failed``
+        makes.
         """
         try:
             return self._linked().ask(op, head or {}, data, self._limit_s)
@@ -145,7 +146,7 @@ class _Link:
             waiting.set_result(frame)
 
     def on_gone(self, reason: str) -> None:
-        """Have every question raise."""
+        """Fail every open question with JavaHostGoneError."""
         with self._lock:
             self._gone = reason
             waiting = list(self._open.values())

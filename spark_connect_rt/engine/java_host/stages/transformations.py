@@ -24,19 +24,19 @@ MOST_ROWS = 10_000  # of one crossing
 
 
 class JavaPlugin:
-    """What Java plug-ins of a Python connector share: their class, where it is, their settings."""
+    """The common part of a Python connector's Java plug-ins: their class, where it is, their settings."""
 
     java_class: ClassVar[str]
     java_code: ClassVar[JavaCode]
     java_version: ClassVar[str] = ""  # asked for among several; empty: there is one
 
     def __init__(self) -> None:
-        """Be without settings."""
+        """Start without settings and without a JVM."""
         self.config: Mapping[str, str] = {}
         self._crossing: JvmSegment | None = None
 
     def close(self) -> None:
-        """Let the JVM go."""
+        """Release the plug-in's number in its JVM, if it has one."""
         if self._crossing is not None:
             self._crossing.close()
 
@@ -84,7 +84,7 @@ class JavaTransformation(JavaPlugin, Transformation):
         self.config = dict(config)
 
     def together(self) -> Callable[[Sequence[Any]], JvmSegment]:
-        """Return what joins neighbours."""
+        """Return the function that joins neighbouring Java plug-ins into one segment."""
         return crossing_of
 
     def takes_predicate(self, predicate: Predicate) -> bool:

@@ -117,7 +117,7 @@ class OffsetChange:
         self._offsets.put_copy(self._name, pairs)
 
     def _write_source(self, pairs: Sequence[OffsetPair]) -> None:
-        """Append, and wait until it is durable; what failed is not tried again behind the user's back."""
+        """Append the offsets and wait until they are durable. A failed write is not retried behind the user's back."""
         done, given_up = self._deps.threads.event(), self._deps.threads.event()
         outcome: list[Exception | None] = []
 

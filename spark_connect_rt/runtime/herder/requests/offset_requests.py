@@ -1,7 +1,7 @@
 """Requests to alter or reset a connector's offsets (KIP-875; Java ``DistributedHerder.modifyConnectorOffsets``).
 
-On the tick thread: who must serve, then the config topic read to its end, then the conditions. The change itself runs
-plug-in code and asks Kafka, so it has a thread of its own; one at a time for each connector.
+On the tick thread: decide who must serve, read the config topic to its end, then check the conditions. The change
+itself runs plug-in code and asks Kafka, so it has a thread of its own; one at a time for each connector.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The leader's fencing rounds: older producers of a connector's tasks are shut out (Java ``ZombieFencing``).
 
-``fence`` is the tick's; Kafka is asked on a thread of its own. One round at a time for each connector: who asks
-meanwhile gets its outcome.
+``fence`` is the tick's; Kafka is asked on a thread of its own. One round at a time for each connector: a request during
+a round gets that round's outcome.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from spark_connect_rt.topics.config_state import ClusterConfigState
 
 # Whether a connector's older producers must be shut out before its tasks start (KIP-618).
 #
-# Java ``DistributedHerder.fenceZombieSourceTasks``. Pure: snapshot in, decision out. The leader
-# decides; who carries it out is runtime.herder.requests.zombie_fencing.
+# Java ``DistributedHerder.fenceZombieSourceTasks``. Pure: snapshot in, decision out. The leader decides, and
+# runtime.herder.requests.zombie_fencing carries the decision out.
 
 
 class Need(Enum):
-    """What the leader does about one connector."""
+    """The action that the leader takes for one connector."""
 
     NOTHING = "nothing: all older producers are fenced"
     RECORD = "only write the number of tasks: there can be no zombie"
@@ -42,7 +42,7 @@ class FencingPlan:
 
     need: Need
     zombies: int  # producers of tasks 0 to zombies-1 are shut out
-    tasks: int  # what the record will say
+    tasks: int  # number of tasks in the record to write
     generation: int | None  # of the task configurations; another one when the round ends: it was for nothing
 
 

@@ -1,4 +1,4 @@
-"""What a tick does: one module for each step of the loop, in the order that loop.py gives them.
+"""The steps of a tick, one module each, in the order that loop.py gives them.
 
 Owns the decisions of one pass over the group's state, and acts through the ports of HerderDependencies. Must not wait
 (what waits runs beside the tick, see topic_calls.py) and must not import requests: a step acts on state, not callers.

@@ -93,7 +93,7 @@ class AdoptAssignment:
 
     def _begin_read(self) -> None:
         if self._reading or self._calls.busy:
-            return  # what is under way comes first; its end wakes the tick
+            return  # the call in progress comes first; its end wakes the tick
         self._reading = True
         store, limit_ms, asked_by = (
             self._deps.config_store,

@@ -46,7 +46,7 @@ DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a 
 
 @dataclass(frozen=True, slots=True)
 class LeaderAssignment:
-    """What goes out, what is remembered, and one sentence about it."""
+    """The assignments to send, the state to remember, and one sentence about them."""
 
     blobs: Mapping[str, bytes]
     memory: AssignorMemory

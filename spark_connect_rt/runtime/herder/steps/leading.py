@@ -41,7 +41,8 @@ class LeaderDuties:
     def claim(self, now_ms: int) -> Verdict:
         """Shut earlier leaders out of the config topic, where the group is set up so (KIP-618).
 
-        Before the assignment is adopted: what a dead leader left open would hold up every worker's reading.
+        Runs before the assignment is adopted: transactions that a dead leader left open would block every worker's
+        reading.
         """
         state, store = self._state, self._deps.config_store
         if not state.member_id or state.stopping:

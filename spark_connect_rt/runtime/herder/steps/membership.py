@@ -154,7 +154,7 @@ class Membership:
         try:
             assignment, received = self._decoded(event)
         except DataError as error:
-            # What is held goes on and is claimed again; Java's worker process ends by this.
+            # Held work continues and is claimed again; Java's worker process ends by this.
             state.assignment = replace(state.assignment, leader_id=event.leader_id) if state.assignment else None
             state.to_adopt = state.resolved = False
             state.claim_rules = ClaimRules()
@@ -209,7 +209,7 @@ class Membership:
         if stopping and now_ms < state.join_by_ms:
             return Verdict(f"joins when {_named(stopping)} stopped", state.join_by_ms)
         if stopping and state.held is not None and state.protocol.is_incremental:
-            # I1: what did not end stays ours in the metadata, so no other worker is given it; it is revoked once more.
+            # I1: work that did not end stays ours in the metadata, so no other worker gets it. It is revoked again.
             state.held = state.held | self._worker.unfinished()
         snapshot = self._deps.config_store.snapshot()
         state.joined_with = snapshot
@@ -247,7 +247,7 @@ class Membership:
         if now_ms < due_ms:
             return Verdict(f"will ask to rejoin, with what else changes in a moment: {why}", due_ms)
         if self._calls.busy and now_ms < due_ms + WRITE_PATIENCE_MS:
-            # What is read in the middle of a rebalance makes it worthless (I6): another one would follow.
+            # A read in the middle of a rebalance makes the rebalance worthless (I6): another one would follow.
             return Verdict(f"will ask to rejoin when a write has ended: {why}", due_ms + WRITE_PATIENCE_MS)
         self._pace.dealt(now_ms)
         return self.rejoin(why)

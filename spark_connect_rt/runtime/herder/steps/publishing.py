@@ -86,7 +86,7 @@ class Forwarding:
         self._wakeup()
 
 
-SETS_MOST, TASKS_MOST = 200, 500  # in one write: what a broker takes in some milliseconds
+SETS_MOST, TASKS_MOST = 200, 500  # in one write: a broker takes this many in some milliseconds
 READ_PAUSE_MS = 1_000
 MIXED_REPAIR_PAUSE_MS = 3_600_000  # a segment is compacted a week after its first record, unless it grows fast
 REPAIR_PAUSE_MS = 1_000  # until what was written is read here; the leader may have seen nothing left to write
@@ -104,7 +104,7 @@ class _Pending:
 
 
 class PublishTaskConfigs:
-    """The step ``publish task configs``."""
+    """The step ``publish task configs``, which sends generated task configurations to the config topic."""
 
     def __init__(
         self, deps: HerderDependencies, state: GroupState, worker: Worker, forwarding: Forwarding, calls: TopicCalls

@@ -72,7 +72,7 @@ class RebalanceRecorder:
         self._members = now
 
     def followed(self) -> None:
-        """Take note that another worker led the round: what is known of the members grows old."""
+        """Take note that another worker led the round, so the known metadata of the members is outdated."""
         self._members = None
 
     def adopted(self, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What has to be done before a source task starts: its connector's zombies fenced, its own offset topic opened.
+"""Preparation of a source task's start: its connector's zombies are fenced, its own offset topic is opened.
 
 Java: ``DistributedHerder.fenceZombieSourceTasks`` and ``verifyTaskGenerationAndOwnership``, which every exactly-once
 task calls. ``prepare`` and ``check`` block, and run on threads of the tasks.
