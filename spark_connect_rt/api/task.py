@@ -183,6 +183,12 @@ class SinkTaskContext(Protocol):
         Asks a broker with each call. Raises ConnectError.
         """
 
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where the log of each partition ends, as a reader of committed records sees it.
+
+        Asks a broker with each call. Raises ConnectError.
+        """
+
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets, once the present call has returned; others are passed over."""
 

@@ -142,13 +142,20 @@ class TableSinkTask(SinkTask):
             self.context.offset(moves)
 
     def _notice_other_log(self, place: TopicPartition, first_offset: int) -> None:
-        """Rewind the tables if the first record after a seek is older than the offset that was sought.
+        """Rewind the tables if the log does not reach the offset that was sought.
 
-        Then the log ends before that offset: the topic was created again, and its id is unknown, or it lost records.
+        Then the topic was created again, and its id is unknown, or it lost records. An older record alone proves
+        nothing: it may have been on its way before the seek, and is in the table. Raises ConnectError if no broker
+        tells where the log ends.
         """
-        sought = self._sought.pop(place, None)
-        if sought is None or first_offset >= sought:
+        sought = self._sought.get(place)
+        if sought is None:
             return
+        was_on_its_way = first_offset >= self._positions.get(place, UNKNOWN_POSITION)
+        if first_offset >= sought or (was_on_its_way and self.context.end_offsets([place])[place] >= sought):
+            del self._sought[place]
+            return
+        del self._sought[place]
         log.warning(
             "connector=%s: %s does not reach offset %d any more, it is read from offset %d. The topic was deleted and "
             "created again, or lost records.",

@@ -215,6 +215,7 @@ class PythonSink(HostedSink):
         config = self.parts.clients.resolve(launch.config, launch.worker_config)
         context.set_config(config)
         context.ask_topic_ids = lambda topics: self._asked(lambda consumer: consumer.topic_ids(topics))
+        context.ask_end_offsets = lambda places: self._asked(lambda consumer: consumer.end_offsets(places))
         context.ask_partition_counts = lambda topics: self._asked(lambda consumer: consumer.partition_counts(topics))
         task.context = context
         max_rejections: int = OF_SINKS_ONLY.parse(self.parts.connector_config)[REFUSALS_MAX]

@@ -11,7 +11,7 @@ drops rows until an ASSIGNED row announces the new offset.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_connect_rt.api.task import ErrantRecordReporter, PluginMetrics
 from spark_connect_rt.base.ids import TopicPartition
@@ -32,6 +32,7 @@ class WorkerSinkTaskContext:
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.reporter: SinkErrantReporter | None = None
         self.ask_topic_ids: Callable[[Collection[str]], Mapping[str, str]] = lambda topics: {}
+        self.ask_end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda places: {}
         self.ask_partition_counts: Callable[[Collection[str]], Mapping[str, int]] = lambda topics: {}
         self._positions: dict[TopicPartition, int] = {}
         self._config: Mapping[str, str] = {}
@@ -64,6 +65,10 @@ class WorkerSinkTaskContext:
     def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
         """Return the ids of topics, as far as a broker knows them."""
         return self.ask_topic_ids(topics)
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where the logs of partitions end. Empty if no broker can be asked."""
+        return self.ask_end_offsets(partitions)
 
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int]:
         """Return how many partitions topics have now."""

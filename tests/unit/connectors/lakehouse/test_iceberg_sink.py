@@ -537,6 +537,27 @@ def test_catalog_that_is_away_at_the_start_delays_the_task(lake: Lake, tmp_path:
     assert lake.ids() == [1]
 
 
+def test_group_that_lags_while_the_catalog_is_away_at_the_start_repeats_nothing(lake: Lake, tmp_path: Path) -> None:
+    with lake.sink(lake.config()) as sink:
+        for number in range(6):
+            sink.send(TOPIC, {"id": number})
+            settle(sink)
+            if number == 1:
+                assert sink.commit() == {PLACE: 2}
+        sink.stop()
+        sink.committed[PLACE] = 2  # the later commits of the group were lost
+        away = tmp_path / "away.db"
+        (tmp_path / "catalog.db").rename(away)
+        (tmp_path / "catalog.db").mkdir()
+        sink.start()
+        assert not sink.deliver()  # the records from 2 wait for the table's answer
+        (tmp_path / "catalog.db").rmdir()
+        away.rename(tmp_path / "catalog.db")
+        sink.send(TOPIC, {"id": 6})
+        settle(sink)
+    assert lake.ids() == [*range(7)]
+
+
 def test_identifier_columns_of_the_table_are_the_key(lake: Lake) -> None:
     with lake.sink(lake.upserts(**{"iceberg.tables.default-id-columns": "id,region"})) as sink:
         sink.send(TOPIC, {"id": 1, "region": "eu", "amount": 1})
