@@ -43,8 +43,14 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("cli.md", "connectrt get connectors --watch"): _ENDLESS,
     ("cli.md", "connectrt logs lines-out/0 --follow"): _ENDLESS,
     ("cli.md", "connectrt top"): _ENDLESS,
+    ("delta.md", "connectrt patch lake-orders delta.root=s3://"): "needs an object store",
     ("deploy.md", "connectrt class-archive"): "takes half a minute: tests/integration/java",
     ("format.md", "connectrt offsets reconcile"): "needs the checkpoint of a query: tests/integration/spark",
+    ("iceberg.md", "connectrt patch lake-orders iceberg.catalog.type=rest"): "needs a REST catalog",
+    (
+        "iceberg.md",
+        "connectrt table",
+    ): "reads a file of settings: tests/unit/connectors/lakehouse/test_table_commands.py",
     ("java_connectors.md", "connectrt plugins install"): _INSTALLS,
     ("java_connectors.md", "connectrt get plugins"): "lists what was installed in the line before",
     ("java_connectors.md", "connectrt apply"): "needs Debezium and PostgreSQL: tests/java_proofs/test_debezium.py",
@@ -323,6 +329,11 @@ def _http(stage: Stage) -> None:
     stage.write("gen.json", stage.block("http", '{"connector.class": "DatagenSource"'))
 
 
+def _lake(stage: Stage) -> None:
+    (stage.folder / "lake").mkdir()
+    stage.replaced["/data/lake"] = str(stage.folder / "lake")
+
+
 def _inventory(stage: Stage) -> None:
     file = str(stage.folder / "sink.txt")
     stage.create("inventory-sink", connector__class="FileStreamSink", file=file, topics="pages-lines")
@@ -429,11 +440,13 @@ def _write_a_connector(stage: Stage) -> None:
 _SCENES: Mapping[str, Callable[[Stage], None]] = {
     "cli.md": _cli,
     "dead_letters.md": _dead_letters,
+    "delta.md": _lake,
     "dlt.md": _dlt,
     "errant_records.md": _errant_records,
     "files_and_spark.md": _files_and_spark,
     "history.md": _history,
     "http.md": _http,
+    "iceberg.md": _lake,
     "internal_topics.md": _internal_topics,
     "java_connectors.md": _inventory,
     "mirror.md": _mirror,
@@ -518,12 +531,14 @@ def run_pages(
                 r"orders/3\b": "orders/0",
             }
             _SCENES.get(page.name, lambda _: None)(stage)
-            for line, output in commands:
-                if line.startswith("cat "):
-                    stage.write(line.split()[1], output)
-                elif left_out(page.name, line) is None:
-                    stage.run(page.name, line)
+            try:
+                for line, output in commands:
+                    if line.startswith("cat "):
+                        stage.write(line.split()[1], output)
+                    elif left_out(page.name, line) is None:
+                        stage.run(page.name, line)
+            finally:  # a failed connector would make the worker unhealthy for later tests
+                for name in set(worker.rest.request("GET", "/connectors").json()) - kept:
+                    worker.rest.delete(name)
             ran += stage.ran
-            for name in set(worker.rest.request("GET", "/connectors").json()) - kept:
-                worker.rest.delete(name)
     return ran
