@@ -12,7 +12,7 @@ ConnectError
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
 ├── ConfigConflictError            look at what was changed meanwhile, then decide
-├── UnsafeChangeError              do it by hand: what was to be restored is not safe
+├── UnsafeChangeError              do it by hand: it cannot be restored safely
 ├── PluginInUseError               delete or change the connectors that are named
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
