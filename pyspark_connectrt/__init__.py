@@ -1,7 +1,7 @@
 """Lets Spark find ``format("connectrt")`` by itself: it looks into packages whose names begin with ``pyspark_``.
 
-Every session that has data sources in Python looks so, and a worker's first task waits for it: what is behind the name
-is imported once it is read or written.
+Every session that has data sources in Python looks so, and a worker's first task waits for it. Therefore the code
+behind the name is imported only when it is read or written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def use_bytecode(environment: MutableMapping[str, str] = os.environ) -> bool:
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """``DefaultSource(options)`` is a ``FormatSource``."""
+    """The class that Spark looks for: ``DefaultSource(options)`` is a ``FormatSource``."""
 
     def __new__(cls, options: dict[str, str]) -> DataSource:  # type: ignore[misc]
         """Return the data source with the plug-ins of this machine's Python."""

@@ -111,7 +111,7 @@ class _Alias:
         module.__doc__ = found["__doc__"]
 
     def get_code(self, name: str) -> CodeType:
-        """Return what ``python -m`` runs."""
+        """Return the code that ``python -m`` runs for the old name."""
         self._warn()
         text = f"import runpy\nrunpy.run_module({self._new!r}, run_name='__main__', alter_sys=True)\n"
         return compile(text, self._old, "exec")

@@ -12,7 +12,7 @@ ConnectError
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
 ├── ConfigConflictError            look at what was changed meanwhile, then decide
-├── UnsafeChangeError              do it by hand: what was to be restored is not safe
+├── UnsafeChangeError              do it by hand: it cannot be restored safely
 ├── PluginInUseError               delete or change the connectors that are named
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
@@ -23,7 +23,7 @@ ConnectError
 ├── ShuttingDownError              ask another worker
 └── StartupError                   correct the environment; .exit_code is the process's
 
-What a sink task raises from ``put`` decides what becomes of its records, whatever ``errors.tolerance`` is:
+The exception that a sink task raises from ``put`` decides about its records, whatever ``errors.tolerance`` is:
 
 RetriableError   the same records come again: the target is away and the sink still has patience
 ExternalError    the task fails and nothing is committed: the target stayed away until the retries were used up, or does
@@ -180,7 +180,7 @@ class JavaPluginError(ConnectError):
 
 
 class ExternalError(ConnectError):
-    """What a connector reads or writes is away for too long, or does not let it work: no record is to blame.
+    """A connector's external system is away for too long, or does not let it work: no record is to blame.
 
     Connectors raise it when their retries are used up. The task fails; nothing of the failed ``put`` is committed or
     dead-lettered, and the records are delivered after a restart (``errors.restart.policy=backoff`` does it by itself).
@@ -219,9 +219,9 @@ class StartupError(ConnectError):
 def as_error(raised: BaseException) -> Exception:
     """Return what a request is answered with after foreign code, a plug-in's or a library's, has raised ``raised``.
 
-    Errors stay themselves. What means something to a thread or an event loop that passes it on (SystemExit ends it,
-    StopIteration cannot be set on a future, a CancelledError or TimeoutError is taken for the waiting side's own)
-    becomes a ConnectError with its name and text.
+    Errors stay themselves. Exceptions that mean something to the thread or event loop that passes them on become a
+    ConnectError with their name and text. SystemExit ends a thread, StopIteration cannot be set on a future, and a
+    CancelledError or TimeoutError is taken for the waiting side's own.
     """
     means_more = isinstance(raised, StopIteration | TimeoutError | CancelledError)
     if isinstance(raised, ConnectError) or (isinstance(raised, Exception) and not means_more):

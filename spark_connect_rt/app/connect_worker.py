@@ -86,8 +86,9 @@ class ConnectWorker(ABC, Generic[Herder]):
         """Return the herder, not started."""
 
     def start(self) -> None:
-        """Start everything. Raises StartupError with the documented exit code, after it has stopped the parts that were
-        started.
+        """Start everything.
+
+        Raises StartupError with the documented exit code, after it has stopped the parts that were started.
         """
         require_surroundings(self.config.raw)
         os.environ["JAVA_HOME"] = str(find_java().home)

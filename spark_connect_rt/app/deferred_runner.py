@@ -60,7 +60,7 @@ class DeferredRunner:
         begun = time.monotonic()
         try:
             runner = self.real(timeout_s)
-        except Exception:  # noqa: BLE001 - whatever it was, the thread that built it has said so
+        except Exception:  # noqa: BLE001 - the thread that built it has reported it
             return False
         return bool(runner.await_warm(max(0.0, timeout_s - (time.monotonic() - begun))))
 

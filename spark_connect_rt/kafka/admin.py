@@ -132,8 +132,9 @@ class GroupMembers:
 
 
 class _Refusals:
-    """The brokers' answers to a login. A separate class, because an object that a client calls back must not refer to
-    the client's owner.
+    """The brokers' answers to a login.
+
+    A separate class, because an object that a client calls back must not refer to the client's owner.
     """
 
     def __init__(self) -> None:

@@ -106,8 +106,9 @@ class PermissionChecks:
         return found
 
     def obstacle(self, properties: Mapping[str, str], plan: NewTopicPlan, limit_s: float) -> str:
-        """Return why the topic cannot be created, by validation only; empty: it can, or it exists. Raises
-        RetriableError.
+        """Return why the topic cannot be created, without creating it; empty: it can, or it exists.
+
+        Raises RetriableError.
         """
         new = NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(plan.settings))
         with closing(KafkaAdmin(properties)) as admin, admin.client() as client:

@@ -65,7 +65,7 @@ class RecordEvent(Protocol):
         details: Mapping[str, Any] = NOTHING,
         key: str = "",
     ) -> None:
-        """Take one event.
+        """Take one event of this worker.
 
         Args:
             kind: one of ``KINDS``.

@@ -145,8 +145,7 @@ def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
 
 
 def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
-    """Return everything there is to say about a Java worker's file. The report has a line for everything that cannot be
-    read.
+    """Return a report on a Java worker's file, with a line for everything that cannot be read.
 
     Raises BadConfigError: the file is of another kind.
     """

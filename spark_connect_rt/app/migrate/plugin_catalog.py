@@ -23,8 +23,9 @@ _SUFFIX = ".class"
 
 
 class PluginJars:
-    """Finds classes in jars:
-    ``PluginJars(["/plugins"]).location_of("io.debezium.connector.postgresql.PostgresConnector")``.
+    """Finds the place of a class in folders of jars.
+
+    ``PluginJars(["/plugins"]).location_of("io.debezium.connector.postgresql.PostgresConnector")``
     """
 
     def __init__(self, folders: Sequence[str]) -> None:

@@ -40,8 +40,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FlowContext:
-    """The parts that the flows of one process share. ``address`` None: no internal REST, other processes cannot ask
-    this one.
+    """The parts that the flows of one process share.
+
+    ``address`` None: no internal REST, other processes cannot ask this one.
     """
 
     config: MirrorMakerConfig

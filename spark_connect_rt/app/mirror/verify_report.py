@@ -1,6 +1,4 @@
-"""The report of ``connectrt mirror verify``: partitions and groups of a flow, their verdicts, as rows and as JSON.
-Pure.
-"""
+"""The report of ``connectrt mirror verify``: partitions and groups, their verdicts, as rows and as JSON. Pure."""
 
 from __future__ import annotations
 

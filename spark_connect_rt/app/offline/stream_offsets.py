@@ -1,5 +1,4 @@
-"""Implements ``connectrt offsets reconcile``: compare a stream's checkpoint with the offset topic, and repair the
-topic.
+"""Implements ``connectrt offsets reconcile``: compares a stream's checkpoint and the offset topic, repairs the topic.
 
 Spark's checkpoint decides where a query of ``format("connectrt")`` goes on; the topic shows it to others, and may be
 behind after a kill or an unfinished ``commitOffsets``. So only the topic is ever written. The checkpoint is read as

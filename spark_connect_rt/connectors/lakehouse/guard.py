@@ -65,7 +65,7 @@ def resume(
     """Return where to read a partition.
 
     Args:
-        stored: what the table stores.
+        stored: the offset that the table stores.
         position: where the consumer group stands. -1: it has no committed offset.
         topic_id: id of the topic that is there now. None if the brokers do not tell it.
         refill_from: the offset below which a rollback of the table left rows, if the others are to be written again.

@@ -99,7 +99,7 @@ class TableCommit:
 
     Attributes:
         commit_id: unique text. It is stored with the offsets, so that a lost answer can be resolved by looking.
-        offsets: what the table stores from now on, by topic partition. Others keep what they have.
+        offsets: the offsets that the table stores from now on, by topic partition. Others keep what they have.
         forgotten: partitions whose stored offset is removed.
         files: new data files.
         dead_rows: rows of live data files that are deleted: URI -> positions.

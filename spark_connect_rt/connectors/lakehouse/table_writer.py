@@ -135,7 +135,7 @@ class _Attempt:
 
     Attributes:
         gathered: the partitions in it, as they were when it was made. A partition that leaves and returns is another.
-        after: what the table stores of them once the commit is visible.
+        after: the offsets that the table stores of them once the commit is visible.
         chunks: how many gathered tables of each partition are in it.
         truncates: whether all rows that the table has are removed before the changes.
         answer_lost: whether the last try got no answer.

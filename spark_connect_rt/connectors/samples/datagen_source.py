@@ -32,7 +32,7 @@ from spark_connect_rt.connectors.samples.numbered_source import (
 )
 from spark_connect_rt.errors import ConnectError
 
-# What datagen generates: values that are a function of (seed, field, n) alone, a whole column at once. Pure.
+# Values of datagen: a function of (seed, field, n) alone, a whole column at once. Pure.
 #
 # The numbers are splitmix64's, so record n is the same whatever batch it comes in, and on every machine.
 
@@ -261,11 +261,11 @@ class DatagenSourceConnector(SourceConnector):
     """
 
     def config_def(self) -> ConfigDef:
-        """Declare the settings."""
+        """Return the declaration of the connector's settings."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the connector's tasks."""
         return DatagenSourceTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:

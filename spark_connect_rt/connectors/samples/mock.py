@@ -32,7 +32,7 @@ def delay_ms(config: Mapping[str, str]) -> int:
 
 
 class MockConnector(Connector):
-    """What both kinds do: one task with the connector's own configuration, failure on order."""
+    """The common part of both kinds: one task with the connector's own configuration, failure on order."""
 
     _timer: threading.Timer | None = None
 
@@ -65,7 +65,7 @@ class MockSourceConnector(MockConnector, SourceConnector):
     """A source without records."""
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the connector's tasks."""
         return MockSourceTask
 
 
@@ -73,12 +73,12 @@ class MockSinkConnector(MockConnector, SinkConnector):
     """A sink that forgets what it is given."""
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the connector's tasks."""
         return MockSinkTask
 
 
 class MockTask(Task):
-    """What both kinds do: with ``task-failure`` fail once the delay is over."""
+    """The common part of both kinds of task: with ``task-failure`` fail once the delay is over."""
 
     clock: Callable[[], int] = staticmethod(wall_clock_ms)
     _fails_at_ms: int | None = None
@@ -98,7 +98,7 @@ class MockTask(Task):
 
 
 class MockSourceTask(MockTask, SourceTask):
-    """Polls nothing."""
+    """A task that polls no records, and fails on order."""
 
     def poll(self) -> Sequence[SourceRecord]:
         """Return nothing, or fail on order."""
@@ -107,7 +107,7 @@ class MockSourceTask(MockTask, SourceTask):
 
 
 class MockSinkTask(MockTask, SinkTask):
-    """Puts nothing anywhere."""
+    """A task that discards its records, and fails on order."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take the records, or fail on order; called every second also without any."""

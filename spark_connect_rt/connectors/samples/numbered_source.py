@@ -1,4 +1,4 @@
-"""A source whose records are numbered: what VerifiableSource and SchemaSource have in common.
+"""A source whose records are numbered: the common part of VerifiableSource and SchemaSource.
 
 Partition ``{"id": task}``, offset ``{"seqno": last number sent}``, as Java's: either continues the other's work.
 """

@@ -37,7 +37,7 @@ class SchemaSourceConnector(NumberedSourceConnector):
     """Each task sends ``num.messages`` structs to the partition of its own number."""
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the connector's tasks."""
         return SchemaSourceTask
 
 
@@ -57,7 +57,7 @@ class SchemaSourceTask(NumberedSourceTask):
         return max(0, self._most - self._count)
 
     def record(self) -> SourceRecord:
-        """Return the next record."""
+        """Return the next record, with the second schema at every other call if ``_multiple``."""
         second = self._multiple and self._count % 2 == 1
         schema = SECOND if second else FIRST
         values: dict[str, Any] = {

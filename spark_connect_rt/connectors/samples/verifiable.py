@@ -40,7 +40,7 @@ class VerifiableSourceConnector(NumberedSourceConnector):
     """Each task sends 0, 1, 2 ... with its own number as the key."""
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the connector's tasks."""
         return VerifiableSourceTask
 
 
@@ -53,7 +53,7 @@ class VerifiableSourceTask(NumberedSourceTask):
         self._complete = str(config.get(COMPLETE)).lower() == "true"
 
     def record(self) -> SourceRecord:
-        """Return the next record."""
+        """Print and return the next record."""
         fields = self._fields()
         say(fields)
         value: Any = Struct(COMPLETE_VALUE, fields) if self._complete else self.seqno
@@ -89,7 +89,7 @@ class VerifiableSinkConnector(SinkConnector):
         return ConfigDef()
 
     def task_class(self) -> type[Any]:
-        """Return the task."""
+        """Return the class of the connector's tasks."""
         return VerifiableSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:

@@ -206,9 +206,7 @@ FLUSH_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """Input of a Spark task that writes to a sink connector. Settings are raw; secrets are resolved where the task
-    runs.
-    """
+    """Input of a Spark task that writes to a sink. Settings are raw; secrets are resolved where the task runs."""
 
     task_class: str
     task_config: Mapping[str, str]

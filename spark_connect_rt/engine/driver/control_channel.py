@@ -172,8 +172,9 @@ class ControlChannel:
         self._watch_time()
 
     def _give_up(self) -> None:
-        """Close everything. Unless a stop was requested, each closed half counts as dead once its deadline has
-        certainly passed (E3).
+        """Close everything.
+
+        Unless a stop was requested, each closed half counts as dead once its deadline has certainly passed (E3).
         """
         self._door.close()
         for sock in (self._wake_in, self._wake_out, *(peer.sock for peer in self._connections)):

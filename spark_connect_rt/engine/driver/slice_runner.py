@@ -207,9 +207,7 @@ class SparkSliceLauncher:
         shipped: Sequence[str] = (),
         java_jars: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
-        """``shipped``: folders of plug-ins that executors elsewhere get from here; ``java_jars``: finds the jars of a
-        Java host.
-        """
+        """``shipped``: plug-in folders that executors elsewhere get; ``java_jars``: finds the jars of a Java host."""
         self.session = session
         self.plugins = PluginDownloads(shipped, java_jars)
         self.session_timeout_ms = session_timeout_ms

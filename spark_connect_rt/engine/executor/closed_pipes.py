@@ -24,6 +24,6 @@ def end_quietly(daemon: Any) -> None:
 
     def say(*values: Any, **more: Any) -> None:
         if not any(name in str(value) for value in values for name in _NAMES):
-            print(*values, **more)  # noqa: T201 - what pyspark prints
+            print(*values, **more)  # noqa: T201 - pyspark's own output
 
     daemon.worker, daemon.print = worker, say

@@ -54,9 +54,7 @@ class ErrantLog:
             log.warning("task=%s %s %s, stage %s: %s", self._task, what, errant.place, errant.stage.value, error)
 
     def _count(self, by_task: bool) -> None:
-        """Count as Java: a record that a task gives up and that is tolerated is neither an error nor skipped
-        (``executeFailed``).
-        """
+        """Count as Java (``executeFailed``): a tolerated record of a task is neither an error nor skipped."""
         self._meter.count("errors.failures")
         if not (by_task and self._settings.tolerates_all):
             self._meter.count("errors.given_up")

@@ -55,9 +55,7 @@ class SparkSinkTaskHost(DriverTask):
         self._later(lambda: self._take(offsets))
 
     def _revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Release these after the running batch, which fails at the deadline. Records that were not written are read
-        again.
-        """
+        """Release these after the running batch, which fails at the deadline. Unwritten records are read again."""
         deadline = MACHINE_THREADS.later(timeout_ms, self._overdue)
         self._later(lambda: self._release(partitions, deadline))
 

@@ -240,7 +240,7 @@ class DriverHost:
         answer: dict[str, Any] = {"op": "offsets", "instance": head["instance"], "question": asked["question"]}
         try:
             answer["offsets"] = running.stored_offsets(asked["partitions"])
-        except Exception as error:  # noqa: BLE001 - whatever it is: the connector waits for it
+        except Exception as error:  # noqa: BLE001 - the connector waits for any answer
             answer["error"] = f"{type(error).__name__}: {error}"
         process = self._process
         with contextlib.suppress(ConnectError):

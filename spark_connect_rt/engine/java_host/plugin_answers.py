@@ -1,5 +1,4 @@
-"""Facts about Java plug-ins that only a JVM knows, asked once for each content of a folder of jars and kept in the
-cache.
+"""Facts about Java plug-ins that only a JVM knows, asked once for each content of a folder and kept in the cache.
 
 Implements plugins.java_plugins.JavaRuntime: for a driver, whose JVM is asked, and for an executor, which asks none.
 """

@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """The program to run, and its working directory, environment and descriptors."""
+    """The module to run, with its argument, working directory and environment."""
 
     directory: str
     module: str

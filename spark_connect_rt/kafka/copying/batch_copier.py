@@ -183,8 +183,9 @@ class BatchCopier:
         return self._loop.run_until_complete(work)
 
     def _most_bytes(self) -> int:
-        """Return what may be under way. Return how many bytes may be in flight. While a partition takes nothing, a
-        larger limit keeps its waiting pieces from blocking others.
+        """Return how many bytes may be in flight.
+
+        While a partition takes nothing, a larger limit keeps its waiting pieces from blocking others.
         """
         return self._buffer_bytes if self._sender.is_stalled else min(self._buffer_bytes, FLOWING_BYTES)
 

@@ -120,9 +120,7 @@ class BulkReadProcess:
         ends: Mapping[int, int],
         answers: Answers,
     ) -> None:
-        """Start it; see ``BulkRead``. It puts the answers that it reads into ``answers``, and None when it has ended.
-        Raises OSError.
-        """
+        """Start it; see ``BulkRead``. Puts its results into ``answers``, and None at its end. Raises OSError."""
         self._answers = answers
         self._topic = topic
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -285,9 +285,7 @@ class KafkaCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """Check or create the topic and read it to its end, or in the background after a load has begun. Raises as the
-        port.
-        """
+        """Check or create the topic, then read it to its end; with a load, in the background. Raises as the port."""
         self._admin.check_reachable(self._start_timeout_ms)
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]

@@ -162,8 +162,9 @@ class BrokerLinks:
         return connection
 
     def _problem(self, error: Exception, where: str = "") -> ConnectError:
-        """Return the error to raise. After a broker let this client in, a single refusal is retriable: rights may be
-        changing.
+        """Return the error to raise.
+
+        After a broker let this client in, a single refusal is retriable: rights may be changing.
         """
         refusal = None if self._let_in else refusal_of_error(error)
         if refusal is not None:

@@ -293,9 +293,7 @@ class ColumnTransactionalProducer(ColumnProducer):
         self._ask(lambda: self._sender.end(committed=True), left_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """Drop everything produced since ``begin``, with a new epoch if records are still in flight. Raises
-        FencedError.
-        """
+        """Drop everything produced since ``begin``, with a new epoch if records are in flight. Raises FencedError."""
         end_s = time.monotonic() + timeout_ms / 1000
         if isinstance(self._failure, FencedError):
             raise self._failure

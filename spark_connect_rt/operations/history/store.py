@@ -355,7 +355,7 @@ class HistoryStore:
             for record in records:
                 try:
                     self._fold.apply(record)
-                except Exception as error:  # noqa: BLE001 - whatever one record holds, the others are read
+                except Exception as error:  # noqa: BLE001 - one bad record must not block the others
                     self._fold.damaged += 1
                     self._fold.damage = self._fold.damage or f"offset {record.offset}: {error}"
                     log.warning("history offset=%d ignored: %s", record.offset, error)

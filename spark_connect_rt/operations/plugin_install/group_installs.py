@@ -300,7 +300,7 @@ class GroupInstalls:
     def _try(self, plugin: InstalledPlugin, tries: int) -> None:
         try:
             self._installer.install_recorded(plugin)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others are installed
+        except Exception as error:  # noqa: BLE001 - a failed one must not block the others
             # With jitter: each worker of the group fetches from the same server.
             wait_s = Backoff(RETRY_FIRST_S, RETRY_MAX_S).wait(tries + 1, random.random())
             self._failures[plugin.folder] = _Failure(plugin, str(error), tries + 1, time.monotonic() + wait_s)

@@ -25,8 +25,9 @@ class From(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PreviewRequest:
-    """The request for a preview. ``name`` or ``config``, or both: that configuration, from the offsets stored under the
-    name.
+    """The request for a preview.
+
+    ``name`` or ``config``, or both: that configuration, from the offsets stored under the name.
     """
 
     name: str | None = None

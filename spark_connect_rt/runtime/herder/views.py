@@ -157,8 +157,9 @@ class ConnectorViews:
         ]
 
     def _source_offsets(self, name: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
-        """Read to the end: another worker may have answered that it altered them. If Kafka is unreachable, return the
-        known offsets.
+        """Read to the end: another worker may have answered that it altered them.
+
+        If Kafka is unreachable, return the known offsets.
         """
         with contextlib.suppress(RetriableError):
             self._offsets.read(name, [], self._deps.settings.worker_sync_timeout_ms)

@@ -110,11 +110,12 @@ class PreparedRunner:
         self._on_event(TaskEnded(launch.task, launch.run, drained=True))
 
     def _start_prepared(self, launch: TaskLaunch) -> str:
-        """Hand a launch to the engine; return why it failed. Called under the lock, so that a later stop of the task
-        finds the launch there.
+        """Hand a launch to the engine; return why it failed, empty if it did not.
+
+        Called under the lock, so that a later stop of the task finds the launch there.
         """
         try:
             self._runner.do(Start(launch))
-        except BaseException:  # noqa: BLE001 - whatever the engine says is the task's failure
+        except BaseException:  # noqa: BLE001 - any error of the engine is the task's failure
             return traceback.format_exc()
         return ""

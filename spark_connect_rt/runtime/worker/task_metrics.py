@@ -70,9 +70,7 @@ TASK, ERRORS, SOURCE, SINK = "connector-task-metrics", "task-error-metrics", "so
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """Facts about one run, from which its metrics are made. ``measures`` and ``counters`` are read under the task's
-    lock.
-    """
+    """Facts about one run, for its metrics. ``measures`` and ``counters`` are read under the task's lock."""
 
     task: ConnectorTaskId
     kind: TaskKind

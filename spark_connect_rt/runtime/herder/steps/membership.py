@@ -70,7 +70,7 @@ class Membership:
     def _poll(self, limit_ms: int) -> Sequence[MembershipEvent]:
         try:
             return self._deps.member.poll(limit_ms)
-        except Exception as error:  # noqa: BLE001 - whatever it is, there is no membership any more
+        except Exception as error:  # noqa: BLE001 - any error ends the membership
             part = SupervisedPart.REFUSED if isinstance(error, BadConfigError) else SupervisedPart.GROUP
             self._deps.supervisor.failed(part, error)
             return ()
