@@ -146,7 +146,7 @@ class TableSinkTask(SinkTask):
 
         Then the topic was created again, and its id is unknown, or it lost records. An older record alone proves
         nothing: it may have been on its way before the seek, and is in the table. Raises ConnectError if no broker
-        tells where the log ends.
+        can be asked where the log ends.
         """
         sought = self._sought.get(place)
         if sought is None:
