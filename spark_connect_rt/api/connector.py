@@ -89,6 +89,16 @@ class Connector(ABC):
         """Return problems that no single setting shows: setting -> messages."""
         return {}
 
+    def doubts(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """Return settings that are valid together and probably a mistake: setting -> the reason as a clause.
+
+        The worker logs them when it validates the configuration, and ``POST /admin/check`` shows them as warnings.
+
+        Args:
+            config: the whole configuration. It may be invalid.
+        """
+        return {}
+
     def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
         """Return why its tasks cannot run for a preview without a lasting effect; None: they can.
 

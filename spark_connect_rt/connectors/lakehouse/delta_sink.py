@@ -17,7 +17,13 @@ from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.config.config_def import HIGH, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
 from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
-from spark_connect_rt.connectors.lakehouse.sink_settings import KEEP, TABLE_SINK, TableSinkSettings, read_settings
+from spark_connect_rt.connectors.lakehouse.sink_settings import (
+    KEEP,
+    TABLE_SINK,
+    TableSinkSettings,
+    read_settings,
+    task_doubts,
+)
 from spark_connect_rt.connectors.lakehouse.sink_task import TableSinkTask
 from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
 from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, NewFile, Positions, TableStore
@@ -75,6 +81,10 @@ class DeltaSinkConnector(SinkConnector):
         except BadConfigError as error:
             return {name: list(why) for name, why in error.problems.items()}
         return {}
+
+    def doubts(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """Return a warning for more tasks than can commit to a table without long waits."""
+        return task_doubts(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Store the new offsets in the tables, so that they win there, too. Raises ConnectError."""

@@ -205,6 +205,23 @@ def race_wait_ms(losses: int, won_last: bool, chance: float) -> int:
     return int(widest * (0.5 + chance / 2))
 
 
+def commit_wait_ms(interval_ms: int, tasks: int, is_first: bool, chance: float) -> int:
+    """Return how long a task gathers rows before it commits them, at most the commit interval, ms.
+
+    Tasks of one table start together. If they also committed together, all but the fastest would lose the race, each
+    time. So the first commits of tasks are spread over the whole interval. The later ones move by up to a quarter, and
+    two tasks that meet once do not meet again.
+
+    Args:
+        tasks: how many tasks may write the table. A single task always waits the whole interval.
+        is_first: whether the task has not committed since its start.
+        chance: a random number from 0 up to, not including, 1.
+    """
+    if tasks <= 1:
+        return interval_ms
+    return max(1, int(interval_ms * (1 - chance if is_first else 1 - chance / 4)))
+
+
 # Stored offsets as the text of a table property. Adapters with properties store this text as it is.
 
 PROPERTY_PREFIX = "connectrt.offset."

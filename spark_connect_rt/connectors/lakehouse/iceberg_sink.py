@@ -17,6 +17,7 @@ from spark_connect_rt.connectors.lakehouse.sink_settings import (
     TableSinkSettings,
     parse_partition_field,
     read_settings,
+    task_doubts,
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import OpenTable, TableSinkTask
 from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
@@ -75,6 +76,10 @@ class IcebergSinkConnector(SinkConnector):
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
         """Return a check that loads each table and looks for other connectors of the same topics."""
         return (lambda: table_findings(config),)
+
+    def doubts(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """Return a warning for more tasks than can commit to a table without long waits."""
+        return task_doubts(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Store the new offsets in the tables, so that they win there, too. Raises ConnectError."""

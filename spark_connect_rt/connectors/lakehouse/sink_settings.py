@@ -19,6 +19,8 @@ from spark_connect_rt.connectors.lakehouse.guard import GROUP_LAG_MS
 from spark_connect_rt.errors import BadConfigError
 
 AUTO = "auto"
+DIRECT_TASKS = 4
+"""Up to this many tasks, commits to one table seldom wait for each other."""
 KEEP, REFILL = "keep", "refill"
 _PLAIN_NAME = re.compile(r"[^\s.`\"'/\\]+(\.[^\s.`\"'/\\]+)+")
 
@@ -250,6 +252,7 @@ class TableSinkSettings:
     group_lag_ms: int
     snapshots_kept: int
     compact_files: int
+    tasks: int
     defaults: TableSettings
     per_table: Mapping[str, TableSettings] = field(default_factory=dict)
     created_with: Mapping[str, str] = field(default_factory=dict)
@@ -289,6 +292,7 @@ def read_settings(config: Mapping[str, str]) -> TableSinkSettings:
         values["connectrt.table.group.lag.ms"],
         values["connectrt.table.snapshots.keep"],
         values["connectrt.table.compact.files"],
+        task_count(config),
         defaults,
         _per_table(config, defaults, problems),
         prefixed(config, _CREATED_WITH),
@@ -298,6 +302,24 @@ def read_settings(config: Mapping[str, str]) -> TableSinkSettings:
     if problems:
         raise BadConfigError(problems)
     return settings
+
+
+def task_doubts(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a warning for more tasks than can commit to a table without long waits, setting -> reason."""
+    tasks = task_count(config)
+    if tasks <= DIRECT_TASKS:
+        return {}
+    reason = (
+        f"each of the {tasks} tasks commits to the table itself, one after another, and every lost race is a commit "
+        f"that is made again. Use at most {DIRECT_TASKS} tasks, or a longer iceberg.control.commit.interval-ms"
+    )
+    return {"tasks.max": reason}
+
+
+def task_count(config: Mapping[str, str]) -> int:
+    """Return how many tasks may write a table. 1 if the setting is missing or invalid."""
+    text = (config.get("tasks.max") or "").strip()
+    return max(1, int(text)) if text.isdecimal() else 1
 
 
 def without_effect(config: Mapping[str, str]) -> dict[str, str]:

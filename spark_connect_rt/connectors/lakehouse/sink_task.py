@@ -29,7 +29,7 @@ from spark_connect_rt.connectors.lakehouse.changes import (
     changes_of_records,
 )
 from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, ArrowTypeRules
-from spark_connect_rt.connectors.lakehouse.guard import truncate_refusal
+from spark_connect_rt.connectors.lakehouse.guard import commit_wait_ms, truncate_refusal
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.routes import tables_of
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
@@ -60,9 +60,23 @@ class TableSinkTask(SinkTask):
     types: ArrowTypeRules = ICEBERG_TYPES
     """The types that columns of the format have."""
 
-    def __init__(self, clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)) -> None:
-        """Take the clock that the commit interval is measured by."""
+    def __init__(
+        self,
+        clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
+        wait_ms: Callable[[int], None] | None = None,
+        chance: Callable[[], float] | None = None,
+    ) -> None:
+        """Take time and chance, so that tests decide them.
+
+        Args:
+            clock_ms: the clock that the commit interval is measured by. It never goes back.
+            wait_ms: sleeps. None: really.
+            chance: returns random numbers from 0 up to, not including, 1. None: those of Python.
+        """
         self._clock_ms = clock_ms
+        self._wait_ms = wait_ms or _wait_ms
+        self._chance = chance or random.Random().random
+        self._has_committed = False
         self._tables: dict[str, OpenTable] = {}
         self._unread: dict[TopicPartition, int] = {}  # positions of partitions that no table was asked about yet
         self._topic_ids: dict[str, str] = {}
@@ -101,8 +115,7 @@ class TableSinkTask(SinkTask):
         settings = self.settings
         store = self.make_store(name)
         keyed = self.make_index(store) if settings.upsert else None
-        chance = random.Random()
-        parts = WriterParts(self._clock_ms, _time_ms, _wait_ms, chance.random, lambda: uuid.uuid4().hex[:16])
+        parts = WriterParts(self._clock_ms, _time_ms, self._wait_ms, self._chance, lambda: uuid.uuid4().hex[:16])
         writer = TableCommitter(store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms)
         return OpenTable(writer, RowFitter(writer, settings, keyed), keyed)
 
@@ -361,7 +374,9 @@ class TableSinkTask(SinkTask):
         if not any(table.writer.waiting_rows for table in self._tables.values()):
             return
         if self._due_ms is None:
-            self._due_ms = now_ms + self.settings.interval_ms
+            is_first = not self._has_committed
+            settings = self.settings
+            self._due_ms = now_ms + commit_wait_ms(settings.interval_ms, settings.tasks, is_first, self._chance())
         if now_ms >= self._due_ms or waiting >= self.settings.max_bytes:
             self._commit(COMMIT_LIMIT_MS)
 
@@ -374,7 +389,7 @@ class TableSinkTask(SinkTask):
                 self._read_again(table, report.fenced)
             if report.landed:
                 self.maintain(table)
-        self._due_ms = None
+        self._due_ms, self._has_committed = None, True
 
     def _read_again(self, table: OpenTable, places: Iterable[TopicPartition]) -> None:
         """Continue with fenced partitions where the table stands, in case this task still owns them."""

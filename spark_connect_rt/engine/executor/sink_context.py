@@ -146,6 +146,10 @@ class WorkerSinkTaskContext:
         """Return the partitions whose rows have to be dropped now."""
         return frozenset(self._paused.keys() | self._moving.keys())
 
+    def moving(self) -> frozenset[TopicPartition]:
+        """Return the partitions whose next rows do not come from the offset that the task asked for."""
+        return frozenset(self._moving)
+
     def note_dropped(self, partition: TopicPartition, first_offset: int) -> None:
         """Note that rows of an unwanted partition were dropped. ``first_offset`` is the first of them."""
         if partition in self._paused and partition not in self._moving and self._paused[partition] is None:

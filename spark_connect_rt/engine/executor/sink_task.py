@@ -206,14 +206,14 @@ class SinkTaskRunner(TaskWriter):
         while not self._ending:  # the next owner reads again what is not put
             leaving = self._revocations.snapshot()
             self._release_partitions(self._revocations.unreleased(leaving))  # a target that is down must not hold them
-            batch = without_partitions(batch, leaving | self._rewound)
+            batch = without_partitions(batch, leaving | self._rewound | self._context.moving())
             if not batch.num_rows:
                 return
             prepared = self._batcher.prepare(batch, as_records=as_records)
             if prepared is None:  # a retry of a converter was interrupted: find out by what
                 self._hurry.clear()
                 continue
-            rewound = self._rewound
+            rewound, moving = self._rewound, self._context.moving()
             while not self._must_not_wait():
                 outcome, batch = self._deliver(prepared, batch, row_bytes)
                 if outcome is PutOutcome.TAKEN:
@@ -222,9 +222,10 @@ class SinkTaskRunner(TaskWriter):
                     as_records = outcome is PutOutcome.AS_RECORDS
                     break
                 # put raised RetriableError. Before it did, the task may have set the wait by context.timeout, paused
-                # partitions, or asked for a commit. If that commit failed, the batch is read again.
+                # or moved partitions, or asked for a commit. If that commit failed, the batch is read again. Rows of a
+                # partition that was moved must not come before those of its new offset.
                 self._apply_requests()
-                if self._rewound is not rewound:
+                if self._rewound is not rewound or self._context.moving() != moving:
                     break
                 yield self._until_called_s(wait_s)
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
@@ -407,6 +408,7 @@ class SinkTaskRunner(TaskWriter):
             return
         held = partitions & self._context.partitions
         self._close_partitions(held)
+        self._apply_reader_changes()  # close may move partitions that stay, for example after a commit was fenced
         self._offsets.forget(held)
         self._revocations.mark_released(partitions)
         self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])

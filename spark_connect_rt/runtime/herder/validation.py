@@ -538,7 +538,7 @@ def _infos(
         )
     if not is_java:  # whose own validation was asked above
         _collect(findings, connector.validate(config), config)
-    for name, why in (own + chain_config_def(config, deps.plugins.class_of)).doubts(config).items():
+    for name, why in _all_doubts(deps, connector, own, config).items():
         log.warning("connector %s: setting %s is valid but probably a mistake: %s", config.get("name"), name, why)
     for name in nulls:
         findings.change(name, errors=())
@@ -561,8 +561,14 @@ def doubts(deps: HerderDependencies, config: Mapping[str, str]) -> dict[str, str
         config: resolved, of a connector that is there.
     """
     named = versioned(of_runtime(config["connector.class"], config.get(RUNTIME)), config.get(f"connector{VERSION}"))
-    own: ConfigDef = deps.plugins.class_of(named)().config_def()
-    return (own + chain_config_def(config, deps.plugins.class_of)).doubts(config)
+    connector = deps.plugins.class_of(named)()
+    return _all_doubts(deps, connector, connector.config_def(), config)
+
+
+def _all_doubts(
+    deps: HerderDependencies, connector: Connector, own: ConfigDef, config: Mapping[str, str]
+) -> dict[str, str]:
+    return {**connector.doubts(config), **(own + chain_config_def(config, deps.plugins.class_of)).doubts(config)}
 
 
 def _collect(findings: Findings, problems: Mapping[str, list[str]], config: Mapping[str, str]) -> None:

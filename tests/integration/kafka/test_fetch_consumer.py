@@ -68,6 +68,7 @@ def test_every_column_is_what_librdkafka_says(worker: dict[str, str], topic: str
         consumer.assign({TopicPartition(topic, number): -1 for number in range(2)})
         rows = read(consumer, 6_000)
         found.append(sorted(rows, key=lambda row: (row["partition"], row["offset"])))  # type: ignore[arg-type]
+        assert consumer.partition_counts([topic, f"{topic}-missing"]) == {topic: 2}
         consumer.close()
     assert len(found[0]) == 6_000
     names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")

@@ -14,6 +14,7 @@ from spark_connect_rt.connectors.lakehouse.guard import (
     CommitVerdict,
     ResumeReason,
     check,
+    commit_wait_ms,
     offset_text,
     offsets_of_properties,
     other_writers,
@@ -161,6 +162,13 @@ def test_truncate_is_refused_where_it_has_no_order(
 ) -> None:
     found = truncate_refusal(TopicPartition("t", 0), topics, partitions, stored, is_routed=is_routed)
     assert found is None if reason is None else reason in (found or "")
+
+
+def test_tasks_of_one_table_commit_at_different_times() -> None:
+    assert commit_wait_ms(1000, 1, True, 0.9) == 1000
+    assert [commit_wait_ms(1000, 2, True, chance) for chance in (0, 0.5, 0.9999)] == [1000, 500, 1]
+    assert [commit_wait_ms(1000, 8, False, chance) for chance in (0, 0.5, 0.9999)] == [1000, 875, 750]
+    assert commit_wait_ms(1, 8, True, 0.9999) == 1
 
 
 def test_waits_grow_with_losses_up_to_a_limit() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.connectors.lakehouse.catalog_settings import catalog_of
 from spark_connect_rt.connectors.lakehouse.changes import ChangeForm
+from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
 from spark_connect_rt.connectors.lakehouse.iceberg_sink import CONFIG, IcebergSinkConnector
 from spark_connect_rt.connectors.lakehouse.sink_settings import parse_partition_field, read_settings, split_fields
 from spark_connect_rt.errors import BadConfigError
@@ -106,6 +108,13 @@ def test_wrong_settings_are_refused_with_a_reason(changed: dict[str, str], setti
 def test_settings_without_an_effect_are_named_as_such() -> None:
     doubts = CONFIG.doubts({**PLAIN, "iceberg.control.topic": "control-iceberg"})
     assert "no control topic" in doubts["iceberg.control.topic"]
+
+
+@pytest.mark.parametrize("connector", [IcebergSinkConnector(), DeltaSinkConnector()])
+def test_more_than_four_tasks_are_doubtful(connector: SinkConnector) -> None:
+    assert connector.doubts({**PLAIN, "tasks.max": "4"}) == {}
+    assert connector.doubts({**PLAIN, "tasks.max": "many"}) == {}
+    assert "at most 4 tasks" in connector.doubts({**PLAIN, "tasks.max": "5"})["tasks.max"]
 
 
 @pytest.mark.parametrize(

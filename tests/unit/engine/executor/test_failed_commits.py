@@ -208,3 +208,53 @@ def test_partitions_opened_at_an_offset_are_asked_about_and_not_reported_again()
     offsets.note_position({ZERO: 5})
     assert offsets.put_of({ZERO, ONE}) == {ZERO: 5}
     assert (offsets.note_reported({ZERO: 5}), offsets.rewind_positions()) == ({}, {})
+
+
+class Moving(SinkTask):
+    """Wants a partition from offset 2 on: when the other one is closed, or when it refuses a record `refused`."""
+
+    puts: list[str] = []
+
+    def start(self, config: Mapping[str, str]) -> None:
+        Moving.puts = []
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        for record in records:
+            Moving.puts.append(record.value)
+            if record.value == "refused":
+                self.context.offset({ZERO: 2})
+                raise RetriableError("the target is away")
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        if ZERO not in partitions:
+            self.context.offset({ZERO: 2})
+
+    def stop(self) -> None:
+        pass
+
+
+def test_partition_that_is_moved_while_another_is_closed_gets_no_later_rows_first() -> None:
+    lane = _Lane(task="Moving")
+    lane.batch(ZERO, 0, "0", "1", "2")
+    lane.lane.start()
+    wait_until(lambda: len(Moving.puts) == 3)
+    lane.give(RowKind.REVOKED, ONE)
+    lane.batch(ZERO, 3, "3")  # read before the reader heard of the move
+    lane.give(RowKind.ASSIGNED, ZERO)
+    lane.batch(ZERO, 2, "2", "3")
+    wait_until(lambda: len(Moving.puts) >= 5)
+    lane.end()
+    assert lane.seeks() == [[("t", 0, 2)]]
+    assert Moving.puts == ["0", "1", "2", "2", "3"]
+
+
+def test_batch_that_is_put_again_has_no_rows_of_partitions_that_were_moved() -> None:
+    lane = _Lane(task="Moving")
+    lane.batch(ZERO, 3, "refused", "4")
+    lane.lane.start()
+    wait_until(lambda: bool(lane.seeks()))
+    lane.give(RowKind.ASSIGNED, ZERO)
+    lane.batch(ZERO, 2, "2")
+    wait_until(lambda: "2" in Moving.puts)
+    lane.end()
+    assert Moving.puts == ["refused", "2"]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
+from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.engine.executor.reach import Obstacles, ReachPart
@@ -137,6 +138,12 @@ def test_a_date_pattern_that_is_surely_not_meant_is_a_warning(
     assert any(
         "transforms.at.format is valid but probably a mistake" in record.getMessage() for record in caplog.records
     )
+
+
+def test_doubts_of_a_connector_are_warnings(checking: Checking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connector, "doubts", lambda connector, config: {"tasks.max": f"{config['tasks.max']} are many"})
+    found = [line for line in checking.lines(source(10) | {"tasks.max": "9"}, "new") if line.check == "validation"]
+    assert [(line.setting, line.level, line.what) for line in found[1:]] == [("tasks.max", "warning", "9 are many")]
 
 
 def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(checking: Checking) -> None:
