@@ -40,6 +40,8 @@ _OTHER_CLUSTER = "reads two clusters: tests/integration/kafka/test_mirror_maker.
 
 LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("airbyte.md", "connectrt dev"): "installs a package of hundreds of MB: tests/programs",
+    ("choose_a_table_sink.md", "connectrt patch lake-orders"): "changes the connector that iceberg.md makes",
+    ("choose_a_table_sink.md", "connectrt migrate check"): "reads the file of a Java worker: tests/unit/app/migrate",
     ("cli.md", "connectrt get connectors --watch"): _ENDLESS,
     ("cli.md", "connectrt logs lines-out/0 --follow"): _ENDLESS,
     ("cli.md", "connectrt top"): _ENDLESS,
@@ -57,6 +59,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("java_connectors.md", "connectrt describe"): "describes that connector",
     ("java_connectors.md", "connectrt plugins sync-manifests --file worker.properties"): "writes into plugin.path",
     ("lakeflow.md", "connectrt dev"): "reads GitHub: tests/lakeflow_proofs",
+    ("migrate.md", "connectrt worker"): "starts a second worker: tests/e2e/test_several_workers.py",
     ("mirror.md", "connectrt mirror"): _OTHER_CLUSTER,
     ("package_a_plugin.md", "connectrt plugins install"): "needs the built wheel: tests/unit/operations/plugin_install",
     ("package_a_plugin.md", "connectrt get plugins"): "lists what was installed in the line before",

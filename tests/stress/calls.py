@@ -58,6 +58,7 @@ def calls_of_admin(servers: str) -> Calls:
         "describe_topic": lambda number: admin.describe_topic(topic(number), LIMIT_MS),
         "create_topic": lambda number: admin.create_topic(TopicSpec(topic(number)), UNSERVED_MS),
         "cleanup_policy": lambda number: admin.cleanup_policy(topic(number), UNSERVED_MS),
+        "topics": lambda _: admin.topics(UNSERVED_MS),
         "topic_settings": lambda number: admin.topic_settings(topic(number), UNSERVED_MS),
         "ensure_compacted": lambda number: admin.ensure_compacted(TopicSpec(topic(number)), None, UNSERVED_MS),
         "earliest_offsets": lambda number: admin.earliest_offsets(places(number), limit_ms(number)),

@@ -55,6 +55,8 @@ class Host:
     def next(self, *kinds: FromJava) -> Frame:
         """Return the next frame, which must be of these kinds."""
         frame = self.frames.get(timeout=LIMIT_S)
+        while frame.kind is FromJava.QUIET and FromJava.QUIET not in kinds:  # comes when a poll brings nothing
+            frame = self.frames.get(timeout=LIMIT_S)
         assert frame.kind in kinds, (frame.kind, frame.head)
         return frame
 

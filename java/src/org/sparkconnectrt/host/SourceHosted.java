@@ -56,7 +56,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private long batches;
   private long pollMicros;
   private int polls;
-  private boolean offsetsAreHeld; // Python holds those of the last batch until a poll brings nothing
+  private boolean
+      offsetsAreHeld; // Python holds those of the last batch until a poll brings nothing
 
   SourceHosted(Home home, int host, ConnectorTaskId id, JsonNode start) throws Exception {
     super(
