@@ -11,23 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.connector import SinkConnector
-from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.config.config_def import HIGH, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
 from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
+from spark_connect_rt.connectors.lakehouse.sink_connector import TableSinkConnector
 from spark_connect_rt.connectors.lakehouse.sink_settings import (
     KEEP,
     TABLE_SINK,
     TableSinkSettings,
     read_settings,
-    task_doubts,
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import TableSinkTask
-from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
 from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, NewFile, Positions, TableStore
-from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.errors import BadConfigError
 
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.delta_table import DeltaTableStore
@@ -55,10 +52,8 @@ _WITHOUT_EFFECT = {
 """Settings that are refused: the value that is right anyway, and the reason."""
 
 
-class DeltaSinkConnector(SinkConnector):
+class DeltaSinkConnector(TableSinkConnector):
     """Keeps Delta tables in step with topics, appended or upserted, exactly once."""
-
-    stores_offsets = True
 
     def config_def(self) -> ConfigDef:
         """Return the settings of the sink: its tables, their folder, and when it commits."""
@@ -68,35 +63,13 @@ class DeltaSinkConnector(SinkConnector):
         """Return the class of the tasks, which run on executors."""
         return DeltaSinkTask
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Return the same configuration for every task."""
-        return [dict(self.config) for _ in range(max_tasks)]
+    def typed_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
+        """Return the typed settings. Raises BadConfigError for those that Delta tables have no form for."""
+        return checked_settings(config)
 
-    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Check settings against each other, and refuse those that Delta has no form for."""
-        if any(value.errors for value in CONFIG.validate(config)):
-            return {}
-        try:
-            checked_settings(config)
-        except BadConfigError as error:
-            return {name: list(why) for name, why in error.problems.items()}
-        return {}
-
-    def doubts(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a warning for more tasks than can commit to a table without long waits."""
-        return task_doubts(config)
-
-    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Store the new offsets in the tables, so that they win there, too. Raises ConnectError."""
-        settings = checked_settings(config)
-        if settings.dynamic:
-            raise ConnectError(
-                "offsets of a connector with iceberg.tables.dynamic-enabled=true cannot be altered, because its tables "
-                "are not known."
-            )
-        for name in settings.tables:
-            alter_stored(make_store(config, settings, name), offsets)
-        return True
+    def open_store(self, config: Mapping[str, str], settings: TableSinkSettings, table: str) -> TableStore:
+        """Return a store of a table below the folder of the settings. Raises ConnectError: deltalake is missing."""
+        return make_store(config, settings, table)
 
 
 class DeltaSinkTask(TableSinkTask):

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
-from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
 from spark_connect_rt.connectors.lakehouse.catalog_settings import DEFAULT_NAME, catalog_of
+from spark_connect_rt.connectors.lakehouse.sink_connector import TableSinkConnector
 from spark_connect_rt.connectors.lakehouse.sink_settings import (
     TABLE_SINK,
     TableSinkSettings,
     parse_partition_field,
     read_settings,
-    task_doubts,
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import OpenTable, TableSinkTask
-from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
 from spark_connect_rt.connectors.lakehouse.table_port import TableStore
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
@@ -44,10 +41,10 @@ CONFIG = TABLE_SINK + ConfigDef(
 )
 
 
-class IcebergSinkConnector(SinkConnector):
+class IcebergSinkConnector(TableSinkConnector):
     """Keeps Apache Iceberg tables in step with topics, appended or upserted, exactly once."""
 
-    stores_offsets = True
+    unknown_tables_advice = " Remove the properties connectrt.offset.* of each table, then alter the offsets."
 
     def config_def(self) -> ConfigDef:
         """Return the settings of the sink: its tables, its catalog, and when it commits."""
@@ -57,45 +54,21 @@ class IcebergSinkConnector(SinkConnector):
         """Return the class of the tasks, which run on executors."""
         return IcebergSinkTask
 
-    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """Return the same configuration for every task."""
-        return [dict(self.config) for _ in range(max_tasks)]
+    def typed_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
+        """Return the typed settings, with partition fields that can be read. Raises BadConfigError."""
+        return checked_settings(config)
 
-    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Check settings against each other, and the catalog's."""
-        if any(value.errors for value in CONFIG.validate(config)):
-            return {}
-        problems: dict[str, list[str]] = {}
-        for check in (lambda: checked_settings(config), lambda: catalog_of(config)):
-            try:
-                check()
-            except BadConfigError as error:
-                problems |= {name: list(why) for name, why in error.problems.items()}
-        return problems
+    def open_store(self, config: Mapping[str, str], settings: TableSinkSettings, table: str) -> TableStore:
+        """Return a store of a table in the catalog. Raises ConnectError: pyiceberg is not installed."""
+        return make_store(config, settings, table)
+
+    def setting_checks(self, config: Mapping[str, str]) -> Sequence[Callable[[], object]]:
+        """Return calls that raise BadConfigError for settings that do not fit each other, or the catalog."""
+        return (*super().setting_checks(config), lambda: catalog_of(config))
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
         """Return a check that loads each table and looks for other connectors of the same topics."""
         return (lambda: table_findings(config),)
-
-    def doubts(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a warning for more tasks than can commit to a table without long waits."""
-        return task_doubts(config)
-
-    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Store the new offsets in the tables, so that they win there, too. Raises ConnectError."""
-        settings = checked_settings(config)
-        if settings.dynamic:
-            raise ConnectError(
-                "offsets of a connector with iceberg.tables.dynamic-enabled=true cannot be altered, because its tables "
-                "are not known. Remove the properties connectrt.offset.* of each table, then alter the offsets."
-            )
-        for name in settings.tables:
-            store = make_store(config, settings, name)
-            try:
-                alter_stored(store, offsets)
-            finally:
-                store.close()
-        return True
 
 
 class IcebergSinkTask(TableSinkTask):
