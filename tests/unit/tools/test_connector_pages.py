@@ -18,8 +18,8 @@ from tools.reference_docs import listed_connectors, name_of
 
 NAMES = {name_of(plugin): plugin for plugin in listed_connectors()}
 NOT_RUN = {
-    "DeltaSink": "follows a consumer group: tests/integration/kafka/test_delta_in_a_worker.py",
-    "IcebergSink": "follows a consumer group: tests/integration/kafka/test_iceberg_in_a_worker.py",
+    "DeltaSink": "follows a consumer group: tests/integration/kafka/test_tables_in_a_worker.py",
+    "IcebergSink": "follows a consumer group: tests/integration/kafka/test_tables_in_a_worker.py",
     "KafkaSink": "needs brokers: tests/integration/kafka/test_kafka_connectors.py",
     "KafkaSource": "needs brokers: tests/integration/kafka/test_kafka_connectors.py",
     "MirrorCheckpoint": "needs two clusters: tests/integration/kafka/test_mirror.py",

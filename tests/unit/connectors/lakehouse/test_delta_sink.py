@@ -16,6 +16,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.testing.sink_harness import SinkHarness
+from tests.unit.connectors.lakehouse.settling import settle
 
 TOPIC = "orders"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -55,16 +56,6 @@ class Lake:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
-
-
-def settle(sink: SinkHarness) -> None:
-    """Deliver everything, and put nothing until the commit interval of 1 ms is over and no row waits."""
-    task: Any = sink.task
-    for _ in range(10_000):
-        assert sink.deliver()
-        if not any(table.writer.waiting_rows for table in task._tables.values()):
-            return
-    raise AssertionError("rows wait for their commit")
 
 
 def test_records_become_rows_and_columns_are_added(lake: Lake) -> None:

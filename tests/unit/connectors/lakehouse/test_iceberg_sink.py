@@ -18,6 +18,7 @@ from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnec
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.support.lakehouse_readers import duckdb_rows
+from tests.unit.connectors.lakehouse.settling import settle
 
 NAME, TOPIC = "shop.orders", "orders"
 PLACE = TopicPartition(TOPIC, 0)
@@ -69,16 +70,6 @@ class Lake:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
-
-
-def settle(sink: SinkHarness) -> None:
-    """Deliver everything, and put nothing until the commit interval of 1 ms is over and no row waits."""
-    task: Any = sink.task
-    for _ in range(10_000):
-        assert sink.deliver()
-        if not any(table.writer.waiting_rows for table in task._tables.values()):
-            return
-    raise AssertionError("rows wait for their commit")
 
 
 def deliver_more(sink: SinkHarness) -> None:
