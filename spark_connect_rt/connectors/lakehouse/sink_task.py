@@ -165,10 +165,10 @@ class TableSinkTask(SinkTask):
         if sought is None:
             return
         was_on_its_way = first_offset >= self._positions.get(place, UNKNOWN_POSITION)
-        if first_offset >= sought or (was_on_its_way and self.context.end_offsets([place])[place] >= sought):
-            del self._sought[place]
-            return
+        is_reached = first_offset >= sought or (was_on_its_way and self.context.end_offsets([place])[place] >= sought)
         del self._sought[place]
+        if is_reached:
+            return
         log.warning(
             "connector=%s: %s does not reach offset %d any more, it is read from offset %d. The topic was deleted and "
             "created again, or lost records.",
