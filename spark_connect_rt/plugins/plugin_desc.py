@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -33,6 +34,9 @@ from spark_connect_rt.errors import NotFoundError
 
 
 LENGTH_MAX = 200
+# CPython 3.11 counts the depth of a tree for all threads at once. If two threads parse while a callback of the garbage
+# collector runs, one gets "SystemError: AST constructor recursion depth mismatch", and a plug-in has no description.
+_parsing = threading.Lock()
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 
 
@@ -86,7 +90,8 @@ def _docstrings(module: str, origin: str, changed_ns: int, path: tuple[str, ...]
     """Parse a module once for each state of its file: ``origin`` and ``changed_ns`` are there for the cache alone."""
     spec = _spec_of(module, path)
     source = spec.loader.get_source(spec.name) if spec is not None and spec.loader is not None else None  # type: ignore[attr-defined]
-    return docstrings_of(source or "")
+    with _parsing:
+        return docstrings_of(source or "")
 
 
 def _search_path(namespace: str) -> tuple[str, ...] | None:
