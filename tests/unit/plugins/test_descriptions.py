@@ -45,7 +45,7 @@ def test_bundled_plugins_are_described_and_not_imported() -> None:
 
 
 def test_a_plugin_of_a_folder_is_described_again_when_its_file_changes(tmp_path: Path) -> None:
-    folder = tmp_path / "orders"
+    folder = tmp_path / "described_orders"  # a process keeps the first plug-in of a name
     folder.mkdir()
     (folder / "entry_points.txt").write_text(
         "[spark_connect_rt.source_connectors]\nOrders = deep.orders:Orders\nBad = bad:Bad\nGone = gone:Gone\n"
