@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.app.connect_worker import ConnectWorker
-from spark_connect_rt.app.deferred_member import DeferredMember
 from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end, end_failed, stop_asked
@@ -20,8 +20,10 @@ from spark_connect_rt.app.wiring import herder_dependencies
 from spark_connect_rt.base.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.base.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.base.supervision import Report, SupervisedPart, report_nowhere, watched
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
+from spark_connect_rt.group.member import GroupMember, MembershipEvent
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -31,6 +33,108 @@ YOUNG_OBJECTS = 10_000  # made before they are looked through: 700 unless set, f
 WARM_LIMIT_S = 180.0  # then a running group is joined with a cold engine
 
 log = logging.getLogger(__name__)
+
+
+class DeferredMember:
+    """Joins a running group only when this worker can run tasks at once: port GroupMember in front of another member.
+
+    A worker that joins takes over work from the others, and its first Spark job takes ten seconds or more. So it warms
+    its engine first. It joins at once where no group runs, and without a warm engine where Spark takes too long. Java
+    needs no such wait, because its tasks are threads.
+    """
+
+    def __init__(
+        self,
+        member: GroupMember,
+        others: Callable[[], bool],
+        await_warm: Callable[[], bool],
+        report: Report = report_nowhere,
+    ) -> None:
+        """Wrap a member whose start is deferred.
+
+        Args:
+            member: the one that joins.
+            others: returns whether the group has members now; may block, may raise ConnectError.
+            await_warm: waits until a task would run at once; False when that took too long.
+            report: called when the wait ended by an error, so that the group would never be joined.
+        """
+        self._member = member
+        self._others = others
+        self._await_warm = await_warm
+        self._report = report
+        self._may_start = threading.Event()
+        self._started = False
+
+    def start(self) -> None:
+        """Begin to wait; returns at once."""
+        wait = watched(self._wait, SupervisedPart.GROUP, self._report)
+        threading.Thread(target=wait, name="warm-up", daemon=True).start()
+
+    def _wait(self) -> None:
+        try:
+            others = self._others()
+        except ConnectError as error:
+            log.warning("the group's members are unknown, so this worker joins immediately: %s", error)
+            others = False
+        if others:
+            log.info("the group already has members, so this worker joins once its engine is ready")
+            if not self._await_warm():
+                log.warning("the engine is not ready yet, but the worker joins the group now and its tasks will wait")
+        self._may_start.set()
+        self._member.wakeup()
+
+    def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
+        """See the port; nothing happens before the engine is warm."""
+        if not self._started and self._may_start.is_set():
+            self._started = True
+            self._member.start()
+        return self._member.poll(timeout_ms)
+
+    def wakeup(self) -> None:
+        """Make a waiting or the next ``poll`` of the member return at once. Any thread."""
+        self._member.wakeup()
+
+    def request_rejoin(self, reason: str) -> None:
+        """Ask for a rebalance, if the member has started."""
+        if self._started:
+            self._member.request_rejoin(reason)
+
+    def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
+        """Pass the answer to JoinRequired on to the member."""
+        self._member.join(protocols)
+
+    def sync(self, assignments: Mapping[str, bytes]) -> None:
+        """Pass the leader's assignments on to the member."""
+        self._member.sync(assignments)
+
+    def member_id(self) -> str:
+        """Return the member id, empty unless the membership is stable."""
+        return self._member.member_id()
+
+    def trouble(self) -> str:
+        """Return the last reason why the group could not be joined. Any thread."""
+        return self._member.trouble()
+
+    def in_contact(self) -> bool:
+        """Return whether the assigned work is certainly still this member's. Any thread."""
+        return self._member.in_contact()
+
+    def holds_lease(self) -> bool:
+        """Return whether contact is so fresh that executors may be kept alive. Any thread."""
+        return self._member.holds_lease()
+
+    def fenced(self) -> None:
+        """Note that the work of before ContactLost was ended."""
+        self._member.fenced()
+
+    def leave(self, reason: str) -> None:
+        """Send LeaveGroup, if the member has started."""
+        if self._started:
+            self._member.leave(reason)
+
+    def stop(self) -> None:
+        """Leave if still in, and close connections and threads."""
+        self._member.stop()
 
 
 class DistributedWorker(ConnectWorker[DistributedHerder]):

@@ -6,8 +6,10 @@ forwarded when another worker must serve them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +20,7 @@ from starlette.responses import Response
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.java_hash_order import NamesInHashOrder, in_java_hash_order
 from spark_connect_rt.base.json_text import encode_finite_json
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.errors import NotFoundError, as_error
 from spark_connect_rt.rest.config_versions import etag, expected_version
 from spark_connect_rt.rest.json_bodies import read_offsets
 from spark_connect_rt.rest.json_values import as_json
@@ -34,7 +36,6 @@ from spark_connect_rt.rest.requests import (
     with_initial_offsets,
 )
 from spark_connect_rt.rest.shapes import ConnectorOffsets, ExpandedConnector, Message, Topics
-from spark_connect_rt.rest.shared_answers import SharedAnswers
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
 from spark_connect_rt.runtime.herder.herder_requests import (
     DeleteConnector,
@@ -49,6 +50,34 @@ from spark_connect_rt.runtime.herder.herder_requests import (
 )
 from spark_connect_rt.runtime.values import ConfigWritten, ConnectorInfo, ConnectorOffset, TaskInfo
 from spark_connect_rt.topics.config_records import TargetState
+
+
+class SharedAnswers:
+    """Answers that many clients ask for at the same time, by key. For one event loop.
+
+    A request that arrives while an answer is being made waits for the next one: it must see what was written before it.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[Hashable, asyncio.Task[bytes]] = {}
+        self._locks: dict[Hashable, asyncio.Lock] = {}
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="rest-lists")
+
+    async def answer(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """Return what ``make`` returns on a thread, or raise what it raises; begun after this was called."""
+        task = self._next.get(key)
+        if task is None:
+            task = self._next[key] = asyncio.ensure_future(self._made(key, make))
+        return await asyncio.shield(task)  # one client that hangs up takes nothing from the others
+
+    async def _made(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            del self._next[key]
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._maker, make)
+            except SystemExit as raised:  # a plug-in's, as its class is imported; the end of a task by it ends the loop
+                raise as_error(raised) from raised
+
 
 # Configurations and offsets in the order in which Java prints those that it read back: that of its HashMap.
 

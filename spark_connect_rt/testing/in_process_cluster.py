@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from spark_connect_rt.base.concurrency import SystemClock
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.base.loggers import ROOT, LoggerLevel
 from spark_connect_rt.base.supervision import Supervisor
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.group.membership import Timing
@@ -30,12 +31,10 @@ from spark_connect_rt.runtime.herder.herder_requests import FenceZombies, PutTas
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
-from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
-from spark_connect_rt.testing.memory_loggers import MemoryLoggers
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
-from spark_connect_rt.testing.memory_transactions import MemoryTransactions, TopicsWithLogs
+from spark_connect_rt.testing.memory_transactions import MemoryFencedWriter, MemoryTransactions, TopicsWithLogs
 from spark_connect_rt.testing.worker_settings import worker_settings
 from spark_connect_rt.topics.config_store import ConfigStore
 from spark_connect_rt.topics.offset_store import OffsetStore
@@ -45,6 +44,29 @@ T = TypeVar("T")
 
 LIMIT_S = 15.0
 LEADER_ID = "connect-cluster-memory"  # transactional id of the leader's writes
+
+
+class MemoryLoggers:
+    """Port Loggers over a mapping: twin of ``app.logging_setup`` whose levels no logging obeys."""
+
+    def __init__(self) -> None:
+        self._levels = {ROOT: LoggerLevel("INFO")}
+
+    def levels(self) -> Mapping[str, LoggerLevel]:
+        """Return every logger with its own level."""
+        return dict(self._levels)
+
+    def level(self, name: str) -> LoggerLevel | None:
+        """Return a logger's own level, None if it has none."""
+        return self._levels.get(name)
+
+    def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
+        """Set the level of a logger and of all loggers below it; return the names of the changed ones."""
+        below = ROOT if namespace == ROOT else f"{namespace}."
+        names = {namespace, *(name for name in self._levels if below == ROOT or name.startswith(below))}
+        changed = sorted(name for name in names if name not in self._levels or self._levels[name].level != level)
+        self._levels.update(dict.fromkeys(changed, LoggerLevel(level, now_ms)))
+        return changed
 
 
 @dataclass(frozen=True, slots=True)

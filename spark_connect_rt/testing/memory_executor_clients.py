@@ -1,7 +1,7 @@
 """In-memory ExecutorClients: topics that tests can write, read and break.
 
-Owns topics as lists of rows. Twin of the Kafka clients (kafka.batch_producer, kafka.batch_consumer). Records that a
-producer has not flushed are lost with it, as in Kafka.
+Owns topics as lists of rows. Twin of the Kafka clients (kafka.writing.batch_producer,
+kafka.reading.batch_consumer). Records that a producer has not flushed are lost with it, as in Kafka.
 """
 
 from __future__ import annotations

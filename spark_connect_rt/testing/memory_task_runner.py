@@ -5,7 +5,9 @@ Owns only the transport. Messages still go through their bytes, so a value that 
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,10 +25,12 @@ from spark_connect_rt.engine.driver.slot_jobs import (
 from spark_connect_rt.engine.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.engine.executor.reader_side import ReaderSide
 from spark_connect_rt.engine.executor.writer_side import WriterSide
+from spark_connect_rt.engine.previews.model import Ended, PreviewOrder, PreviewOutcome
+from spark_connect_rt.engine.previews.preview_job import carry_out
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
-from spark_connect_rt.testing.memory_previews import MemoryPreviews
 
 CUT_LIMIT_S = 2.0
+GRACE_S = 4.0  # of a preview, after its own time
 
 
 def _through_the_wire(message: Mapping[str, Any]) -> Message:
@@ -121,6 +125,36 @@ class ThreadSliceLauncher:
             slice_.abort()
         for slice_ in self.slices:
             slice_.join(CUT_LIMIT_S)
+
+
+class MemoryPreviews:
+    """Implements the port PreviewRunner on threads with the code of an executor; ends no preview that hangs."""
+
+    def __init__(self, clients: ExecutorClients, grace_s: float = GRACE_S) -> None:
+        """Take the clients that executors get."""
+        self._clients, self._grace_s = clients, grace_s
+
+    def run(self, order: PreviewOrder, cancelled: threading.Event) -> PreviewOutcome:
+        """Run a preview and return its records, or the reason why it has none."""
+        records: list[Any] = []
+        doing: list[str] = []
+        over: list[Any] = []
+
+        def carry() -> None:
+            def say(what: str, ended: Ended | None = None) -> None:
+                doing.append(what)
+
+            over.append(carry_out(order, self._clients, lambda text: records.append(json.loads(text)), say))
+
+        thread = threading.Thread(target=carry, name="preview", daemon=True)
+        thread.start()
+        end_s = time.monotonic() + order.seconds + self._grace_s
+        while thread.is_alive() and not cancelled.is_set() and time.monotonic() < end_s:
+            thread.join(0.05)
+        if not over:
+            why = None if cancelled.is_set() else f"its time was over while {doing[-1:]}"
+            return PreviewOutcome(tuple(records), Ended.TIME, why)
+        return PreviewOutcome(tuple(records), Ended(over[0]["ended"]), over[0]["error"])
 
 
 class MemoryTaskRunner(Engine):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from spark_connect_rt.app.development import sink_template, source_template
+from spark_connect_rt.app.development.project_templates import SINK, SOURCE
 from spark_connect_rt.errors import BadRequestError
 
 # The files that every new project has, whatever its kind.
@@ -58,7 +58,7 @@ A $kind connector for spark-connect-rt.
 """
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_KINDS = {"source": source_template, "sink": sink_template}
+_KINDS = {"source": SOURCE, "sink": SINK}
 
 
 def create_project(kind: str, name: str, folder: Path | None = None) -> list[str]:
@@ -96,9 +96,9 @@ def project_files(kind: str, name: str) -> Mapping[str, str]:
     words = {"name": name, "module": module, "kind": kind, "class_name": class_name(kind, name)}
     words["task_name"] = f"{words['class_name']}Task"
     texts = {
-        f"{module}.py": template.CODE,
-        f"test_{module}.py": template.TESTS,
-        **template.FILES,
+        f"{module}.py": template.code,
+        f"test_{module}.py": template.tests,
+        **template.files,
         "pyproject.toml": PYPROJECT,
         "README.md": README,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.app.deferred_member import DeferredMember
+from spark_connect_rt.app.distributed import DeferredMember
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.group.member import MembershipEvent
 

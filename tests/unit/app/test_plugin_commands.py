@@ -12,9 +12,8 @@ from typer.testing import CliRunner, Result
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.engine import class_archive_command as class_archive
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.operations.plugin_install import search
-from spark_connect_rt.operations.plugin_install.actions import settings_page
-from spark_connect_rt.operations.plugin_install.search import FoundPlugin
+from spark_connect_rt.operations.plugin_install import actions
+from spark_connect_rt.operations.plugin_install.actions import FoundPlugin, settings_page
 from tests.unit.operations.plugin_install.archives import plugin_zip
 
 LONG = "org.example.of.a.group:kafka-connect-of-a-name-that-is-longer-than-a-terminal-is-wide:12.34.56"
@@ -28,7 +27,7 @@ def ask(*words: str) -> Result:
 def index(monkeypatch: pytest.MonkeyPatch) -> list[FoundPlugin]:
     """What Maven Central finds."""
     found: list[FoundPlugin] = []
-    monkeypatch.setattr(search, "maven_central", lambda _words: found)
+    monkeypatch.setattr(actions, "maven_central", lambda _words: found)
     return found
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.rest.connectors import SharedAnswers
 from spark_connect_rt.rest.listening.connections import EXTRA_MAX, Connections, connections_max
 from spark_connect_rt.rest.listening.event_driven_server import LOG_EVERY_S, AcceptErrors, ReservedDescriptors
 from spark_connect_rt.rest.listening.turns import IN_A_ROUND, InTurns, LoopTurns
-from spark_connect_rt.rest.shared_answers import SharedAnswers
 
 
 class Client:

@@ -22,7 +22,7 @@ from spark_connect_rt.runtime.herder.herder_requests import (
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import placement
 from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
-from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from spark_connect_rt.testing.memory_transactions import MemoryFencedWriter
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.key_places import Write
 from spark_connect_rt.topics.offset_records import decode_key, decode_value

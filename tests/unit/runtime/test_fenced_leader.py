@@ -9,7 +9,7 @@ from spark_connect_rt.group.membership import Timing
 from spark_connect_rt.runtime.herder.herder_requests import CreateConnector, SetTargetState
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
-from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from spark_connect_rt.testing.memory_transactions import MemoryFencedWriter
 from spark_connect_rt.topics.config_records import TargetState
 from tests.unit.runtime.cluster_stories import create, source
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
-from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from spark_connect_rt.testing.memory_transactions import MemoryFencedWriter
 from tests.contract.fenced_writer_contract import FencedWriterContract
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.operations.plugin_install.search import FoundPlugin, search_plugins, well_known
+from spark_connect_rt.operations.plugin_install.actions import FoundPlugin, search_plugins, well_known
 
 
 def test_an_index_that_answers_is_believed() -> None:
