@@ -2,7 +2,8 @@
 
 How to add a page:
 
-1. A module below ``console/pages/`` with ``add_routes(routes: APIRouter, frame: Frame) -> None``; its line in ``PAGES``
+1. A module of its feature, such as ``operations/events/page.py``, with
+   ``add_routes(routes: APIRouter, frame: Frame) -> None``; its line in ``PAGES``
    of ``app/rest/console_app.py``, and one in ``LINKS`` here, if it stands in the navigation.
 2. Read with ``api = frame.api(request)`` (``console/api.py``), show with ``await frame.page(request, "x.html", ...)``;
    the template extends ``layout.html`` (blocks ``title``, ``content``, ``scripts``) and imports ``_parts.html`` for
@@ -278,7 +279,7 @@ def _retargeted(response: Response, triggers: Mapping[str, Any]) -> Response:
 
 # One connector's page: the part above its tabs, and its tabs.
 #
-# How to add a tab: a line in ``TABS``, a module of ``console/pages/`` that serves ``/connectors/{connector}/<slug>``
+# How to add a tab: a line in ``TABS``, a module of its feature that serves ``/connectors/{connector}/<slug>``
 # and answers ``await connector_page(frame, request, name, "<slug>", "connector_x.html", ...)``; its template extends
 # ``connector.html`` (block ``tab``) and has ``connector`` (the answer of ``/admin/connectors/{name}``) at hand.
 

@@ -29,8 +29,8 @@ from spark_connect_rt.plugins.locations import find_locations
 
 # Classes of Spark's JVM, parsed and checked once and mapped by every later start (JEP 350, class data sharing).
 #
-# Owns what is rehearsed while the archive is made; where it lies is ``archive_place.py``'s. A JVM that finds the jars
-# changed leaves it alone. Without an archive everything works the same; starts then cost a third more CPU.
+# Owns what is rehearsed while the archive is made; ``startup/session_conf.py`` knows its place. A JVM that finds the
+# jars changed leaves it alone. Without an archive everything works the same; starts then cost a third more CPU.
 
 
 ROWS = 3

@@ -1,6 +1,6 @@
 """The execution engine as the worker sees it: commands go in as values, events come back as values.
 
-Implementations: spark.driver (the real one), testing.memory_task_runner (threads, no Spark). Both pass
+Implementations: engine.driver.engine (the real one), testing.memory_task_runner (threads, no Spark). Both pass
 tests/contract/task_runner_contract.py. The engine knows nothing of the herder, REST, groups or stores.
 """
 

@@ -107,7 +107,7 @@ class TableMemory(Protocol):
 
 # Transactions of the driver's side for exactly-once sources (KIP-618): shutting producers out, one atomic write.
 #
-# Implementations: kafka.interfaces; testing.memory_transactions.
+# Implementations: kafka.writing.fenced_writer; testing.memory_transactions.
 
 
 ProducerProperties = Mapping[str, str]

@@ -1,4 +1,4 @@
-"""A client's rights in a cluster, found out without using them (port ``operations.checks.model.Clusters``).
+"""A client's rights in a cluster, found out without using them (port ``Clusters``).
 
 Rights are those that brokers tell of a client (KIP-430); a topic that would be made is sent to be validated only.
 """

@@ -1,6 +1,6 @@
 """Shapes of bodies that only the REST API knows; those of the herder's answers are runtime/values.py.
 
-Owns: names and order of fields. Requests are read by request_body.py; their shapes stand here for the description.
+Owns: names and order of fields. Requests are read by requests.py; their shapes stand here for the description.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class PluginReport(JsonShape):
     )
 
 
-# Description of one operation of the REST API: rest/description makes /openapi.json from these classes.
+# Description of one operation of the REST API: app/rest/openapi.py makes /openapi.json from these classes.
 
 
 Shape = Any

@@ -1,4 +1,4 @@
-"""The words ``connectrt migrate check``. Its code is in app/migration, imported when it is needed."""
+"""The words ``connectrt migrate check``. Its code is in app/migrate/check.py, imported when it is needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Judges each line of a Java worker's properties file.
 
-Owns the settings that differ, and those that have no effect. A setting is what ``config.worker`` declares; nothing is
-left out of the report, also what neither Java nor this product reads.
+Owns the settings that differ, and those that have no effect. A setting is what ``config.worker_config`` declares;
+nothing is left out of the report, also what neither Java nor this product reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The words ``connectrt mirror FILE``, ``connectrt mirror client`` and ``connectrt mirror verify``.
 
-What they do is app/mirror_{maker,client,verify}.py, imported when they are needed.
+Their code is in app/mirror/mirror_maker.py, client.py and verify.py, imported when it is needed.
 """
 
 from __future__ import annotations

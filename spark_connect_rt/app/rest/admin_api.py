@@ -38,7 +38,7 @@ from spark_connect_rt.rest.shapes import Operation, WorkerEvents
 
 @dataclass(frozen=True, slots=True)
 class Management:
-    """The parts that the management API asks (ports/management)."""
+    """The parts that the management API asks, each by its port."""
 
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker

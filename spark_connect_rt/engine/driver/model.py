@@ -1,7 +1,7 @@
 """The engine's state of runs and slots. Changed only on the engine's loop.
 
-Owns the fields, and of a run's revocations which are unanswered; no other behaviour: engine.py has the life of a run,
-run_partitions.py what it has to release, slot_table.py the life of a slot.
+Owns the fields, and of a run's revocations which are unanswered; no other behaviour: engine.py has the life
+of a run and what it has to release, slot_table.py the life of a slot.
 """
 
 from __future__ import annotations

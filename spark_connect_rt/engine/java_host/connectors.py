@@ -1,6 +1,6 @@
 """The Python classes that stand for Java connectors: everything they are asked is asked of the driver's JVM.
 
-One class is made per plug-in (``plugin_classes.py``); an instance is one Java instance from ``start`` to ``stop``, and
+One class is made per plug-in (``connector_class``); an instance is one Java instance from ``start`` to ``stop``, and
 before that a new one for each question, as Connect has it.
 """
 

@@ -1,6 +1,6 @@
 """Record batches -> the records that count, one by one, by aiokafka's reader.
 
-For few records, where columns do not pay (kafka.record_columns), and for batches of older formats. Pure.
+For few records, where columns do not pay (kafka.records.record_columns), and for batches of older formats. Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks of a connector's own Kafka clients: brokers, credentials, topics, dead letters, the group of a sink.
 
-Decides the lines; the looks are behind ``operations.checks.model.Clusters``.
+Decides the lines; the looks are behind ``kafka.permission_checks.Clusters``.
 """
 
 from __future__ import annotations

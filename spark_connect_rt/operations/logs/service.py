@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class GroupLogs:
-    """Implements engine.log_lines.LogReads with reads between workers."""
+    """Implements operations.logs.model.LogReads with reads between workers."""
 
     def __init__(
         self,

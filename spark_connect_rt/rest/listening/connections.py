@@ -1,6 +1,6 @@
 """The open connections of one listener: how many there may be, and how long each may take over one request.
 
-Owns the limits. A connection is whatever implements ``ClientConnection``, as uvicorn's does in bounded_http.py.
+Owns the limits. A connection is whatever implements ``ClientConnection``, as uvicorn's does in event_driven_server.py.
 All of it runs on the listener's event loop.
 """
 

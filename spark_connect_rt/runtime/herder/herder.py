@@ -100,7 +100,7 @@ T = TypeVar("T")
 
 
 class DistributedHerder:
-    """Implements runtime.herder.api.HerderApi over one HerderLoop, for a worker of a group."""
+    """Implements runtime.herder.herder_api.HerderApi over one HerderLoop, for a worker of a group."""
 
     def __init__(self, dependencies: HerderDependencies) -> None:
         self._deps = dependencies

@@ -38,7 +38,7 @@ LOOK_EVERY_S = 0.01
 
 
 class StandaloneHerder(DistributedHerder):
-    """Implements runtime.herder.api.HerderApi.
+    """Implements runtime.herder.herder_api.HerderApi.
 
     A created connector is answered when it has split its work or failed, a restart when everything of it runs again;
     requests between workers are refused in Java's words.

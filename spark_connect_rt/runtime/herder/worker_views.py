@@ -23,7 +23,7 @@ from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetSto
 
 
 class WorkerViews(ConnectorViews):
-    """Implements runtime.herder.api.HerderViews from the stores and the loop. Any thread."""
+    """Implements runtime.herder.herder_api.HerderViews from the stores and the loop. Any thread."""
 
     def __init__(self, deps: HerderDependencies, offsets: SourceOffsetStores, loop: HerderLoop) -> None:
         super().__init__(deps, offsets)
