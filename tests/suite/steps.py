@@ -32,6 +32,8 @@ GROUP_STORIES = (
 # Beside one lane that computes in one process. Three such lanes on two cores kept a broker from its controller for nine
 # seconds: fenced while it lived, and no partition had a leader.
 SEVERAL_WORKERS = ("tests/e2e/test_several_workers.py",)
+# Its limits are seconds: a machine that does other things keeps the whole process from the processor for longer.
+BY_ITSELF = "tests/integration/rest/test_health_under_load.py"
 DEBEZIUM, BENCHMARKS = "tests/java_proofs/test_debezium.py", "tests/integration/test_bench_smoke.py"
 WORKERS = 2  # beside the stories of groups: real processes wait as much as they compute
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
@@ -77,6 +79,7 @@ STATIC: Lane = (
     _python("site of the docs", "mkdocs", "build", "--strict", "--quiet"),
 )
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
+QUIET: Lane = (_pytest("nothing else runs", BY_ITSELF, tries_again=True),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 SEVERAL: Lane = (_pytest("several workers", *SEVERAL_WORKERS, tries_again=True),)
 JVMS: Lane = (_pytest("many JVMs", DEBEZIUM, tries_again=True),)
@@ -86,7 +89,7 @@ STRESS: Lane = (
     _pytest("plug-in calls that kill", "tests/integration/spark/test_killing_plugins.py"),
 )
 JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
-ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, DEBEZIUM, BENCHMARKS)
+ELSEWHERE = (*GROUP_STORIES, *SEVERAL_WORKERS, DEBEZIUM, BENCHMARKS, BY_ITSELF)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 UNIT: Lane = (_pytest("unit", *BESIDE, *PURE),)
 # Short in "all"; here with more examples.
@@ -136,6 +139,7 @@ class Run:
 RUNS: dict[str, Run] = {
     "all": Run(
         (
+            (QUIET,),
             ((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER, *BENCH_SMOKE), (*SEVERAL, *JVMS)),
             (UNIT,),
             (GROUPS, REAL_PROCESSES),

@@ -1,4 +1,4 @@
-"""A real listener under clients that send half a request, send too much, ask too often, or only connect."""
+"""A real listener under clients that send half a request, send too much, or only connect."""
 
 from __future__ import annotations
 
@@ -6,43 +6,18 @@ import http.client
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.rest.rest_app import create_app
 from spark_connect_rt.rest.listening import event_driven_server as bounded_http
 from spark_connect_rt.rest.listening import event_driven_server as calm_server
 from spark_connect_rt.rest.server import RestServer
-from spark_connect_rt.runtime.values import InternalKey
-from tests.unit.rest.fake_herder import FakeHerder
+from tests.integration.rest.clients import connected, health_s, until_closed
 
 LIMIT_S = 1.0
-HEALTH_S = 1.0  # or a third of what the others take, on a machine that is busy with other tests
-
-
-@pytest.fixture
-def herder() -> FakeHerder:
-    return FakeHerder()
-
-
-@pytest.fixture
-def start(herder: FakeHerder) -> Iterator[Callable[..., RestServer]]:
-    """Start a server; what it is given goes to it."""
-    started: list[RestServer] = []
-
-    def begin(**named: int) -> RestServer:
-        server = RestServer(create_app(herder), "127.0.0.1", 0, **named)  # type: ignore[arg-type]
-        server.start()
-        started.append(server)
-        return server
-
-    yield begin
-    for server in started:
-        server.stop()
 
 
 @pytest.fixture
@@ -50,31 +25,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have clients that are late closed after a second."""
     monkeypatch.setattr(bounded_http, "REQUEST_LIMIT_S", LIMIT_S)
     monkeypatch.setattr(calm_server, "TICK_S", 0.1)
-
-
-def connected(server: RestServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
-
-
-def until_closed(client: socket.socket) -> bytes:
-    """Return what the server sends until it closes the connection."""
-    found = b""
-    try:
-        while part := client.recv(65_536):
-            found += part
-    except ConnectionResetError:
-        pass
-    return found
-
-
-def health_s(server: RestServer) -> float:
-    """Return how long ``/health/live`` takes from connect to answer, s."""
-    begun_s = time.monotonic()
-    client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-    client.request("GET", "/health/live")
-    assert client.getresponse().status == 200
-    client.close()
-    return time.monotonic() - begun_s
 
 
 HEAD = b"PUT /connectors/a/config HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
@@ -175,70 +125,6 @@ def test_idle_connections_beyond_the_limit_make_room(start: Callable[..., RestSe
     assert len(server._server.connections) <= 20
     for client in idle:
         client.close()
-
-
-def test_health_answers_within_a_second_beside_a_thousand_idle_connections(start: Callable[..., RestServer]) -> None:
-    server = start()
-    idle = [connected(server) for _ in range(1_010)]
-    assert min(health_s(server) for _ in range(5)) < HEALTH_S
-    for client in idle:
-        client.close()
-
-
-def test_health_answers_within_a_second_beside_large_bodies_that_nobody_signed(
-    start: Callable[..., RestServer], herder: FakeHerder
-) -> None:
-    herder.key = InternalKey(required=True, key=b"k" * 32)
-    server, size, over = start(), 63 * 1024 * 1024, threading.Event()
-    body, statuses = b" " * size, list[int]()
-
-    def send() -> None:
-        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        client.request("POST", "/connectors/src/tasks", body, {"Content-Type": "application/json"})
-        statuses.append(client.getresponse().status)
-        client.close()
-
-    senders = [threading.Thread(target=send) for _ in range(8)]
-    for sender in senders:
-        sender.start()
-    begun_s, worst_s = time.monotonic(), 0.0
-    while any(sender.is_alive() for sender in senders):
-        worst_s = max(worst_s, health_s(server))
-        over.wait(0.02)
-    assert statuses == [400] * 8
-    assert worst_s < max(HEALTH_S, (time.monotonic() - begun_s) / 3)
-
-
-def test_health_answers_within_a_second_beside_a_thousand_lists_of_connectors(
-    start: Callable[..., RestServer], herder: FakeHerder
-) -> None:
-    names = [f"c{number:04}" for number in range(300)]
-    herder.list_connectors = lambda: tuple(names)  # type: ignore[method-assign]
-    server, head = (
-        start(),
-        b"GET /connectors?expand=status&expand=info HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
-    )
-    clients = [connected(server) for _ in range(1_000)]
-    lengths: list[int] = []
-
-    def read() -> None:
-        for client in clients:
-            lengths.append(len(until_closed(client)))
-
-    for client in clients:
-        client.sendall(head)
-    reader = threading.Thread(target=read)
-    reader.start()
-    begun_s, worst_s = time.monotonic(), health_s(server)
-    while reader.is_alive():
-        worst_s = max(worst_s, health_s(server))
-        reader.join(0.05)
-    took_s = time.monotonic() - begun_s
-    for client in clients:
-        client.close()
-    assert len(lengths) == 1_000
-    assert set(lengths) == {lengths[0]}
-    assert worst_s < max(HEALTH_S, took_s / 3)
 
 
 FEW_FILES = """

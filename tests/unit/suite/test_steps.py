@@ -8,7 +8,7 @@ import pytest
 
 from tests.suite import other_spark
 from tests.suite.result_file import ROOT
-from tests.suite.steps import OLDEST_SPARK, RUNS, Run, again, on_spark
+from tests.suite.steps import BY_ITSELF, ELSEWHERE, OLDEST_SPARK, RUNS, Run, again, on_spark
 
 OTHER = on_spark("/env/bin/python", other_spark.variables(Path("/env/bin/python")))
 
@@ -38,3 +38,15 @@ def test_every_whole_run_has_the_oldest_spark() -> None:
     (step,) = OLDEST_SPARK
     assert step in [other for stage in RUNS["all"].stages for lane in stage for other in lane]
     assert step.command[3] == other_spark.LINES[0] == "4.0"
+
+
+def test_tests_that_a_whole_run_leaves_out_of_a_lane_run_in_another() -> None:
+    commands = [step.command for stage in RUNS["all"].stages for lane in stage for step in lane]
+    assert [name for name in ELSEWHERE if sum(name in command for command in commands) != 1] == []
+
+
+def test_nothing_runs_next_to_the_tests_whose_limits_are_seconds() -> None:
+    (stage,) = [
+        stage for stage in RUNS["all"].stages if any(BY_ITSELF in step.command for lane in stage for step in lane)
+    ]
+    assert [len(lane) for lane in stage] == [1]
