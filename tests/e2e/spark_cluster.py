@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -23,6 +24,10 @@ from tests.e2e.submitted import executors_of, kill_all, plain_environment, sessi
 DEPLOY = "org.apache.spark.deploy"
 START_S = 120.0
 HOST = "127.0.0.1"
+# A Worker that has lost its Master tries to register at once, after 5 to 15 s, and then every 30 to 90 s. Without this
+# setting it makes the first six tries 5 to 15 s apart.
+RETRIES = "-Dspark.worker.initialRegistrationRetries=1"
+RETRY = "Retrying connection to master"
 
 
 class Daemon:
@@ -61,6 +66,10 @@ class Daemon:
         """Return the JVMs of the executors below it."""
         return executors_of(self.pid) if self._process is not None and self._process.poll() is None else []
 
+    def printed(self) -> str:
+        """Return everything that it and its earlier starts have logged."""
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
     def kill(self) -> None:
         """SIGKILL it and all that it started, as a machine that loses power."""
         if self._process is not None:
@@ -90,6 +99,7 @@ class SparkCluster:
             "SPARK_LOCAL_DIRS": str(folder / "local"),
             "SPARK_DAEMON_MEMORY": "128m",
             "SPARK_MASTER_OPTS": f"-Dspark.master.rest.enabled=false {recovery}",
+            "SPARK_WORKER_OPTS": RETRIES,
         }
         master = [f"{DEPLOY}.master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(self._master_ui)]
         self.master = Daemon("master", folder, environment, master)
@@ -121,6 +131,18 @@ class SparkCluster:
 
         until(lambda: len(alive()) == count, START_S, f"{count} Workers", lambda: (alive(), self.said()))
 
+    def await_retries(self, before: Sequence[int]) -> None:
+        """Wait until each Worker has retried in vain since it had retried so often: its next try is 30 s away."""
+
+        def retried() -> bool:
+            return all(now > then for now, then in zip(self.retries(), before, strict=True))
+
+        until(retried, START_S, "each Worker has retried", self.said, every_s=0.2)
+
+    def retries(self) -> list[int]:
+        """Return how often each Worker has tried to register again some time after it lost its Master."""
+        return [worker.printed().count(RETRY) for worker in self.workers]
+
     def state(self) -> dict[str, object]:
         """Return what the Master says of itself, nothing when it does not answer."""
         found = get_json(f"http://{HOST}:{self._master_ui}/json/")
@@ -136,8 +158,7 @@ class SparkCluster:
 
     def said(self) -> str:
         """Return the end of each daemon's log, for a message."""
-        logs = [worker.log for worker in (self.master, *self.workers) if worker.log.exists()]
-        return "\n".join(f"{log.name}:\n{log.read_text(errors='replace')[-1500:]}" for log in logs)
+        return "\n".join(f"{daemon.name}:\n{daemon.printed()[-1500:]}" for daemon in (self.master, *self.workers))
 
     def stop(self) -> None:
         """Stop every daemon with all that is below it."""
