@@ -34,7 +34,7 @@ from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_of
 # Deletes the beginning of partitions.
 #
 # Owns: an admin client for each deletion, which no other thread knows. librdkafka's request frees an operation twice
-# when metadata arrives while it looks for unknown leaders (docs/contributing/librdkafka_admin_race.md). So its client
+# when metadata arrives while it looks for unknown leaders (bench/notes/librdkafka_admin_race.md). So its client
 # learns the leaders before, and is asked for nothing else meanwhile.
 
 
