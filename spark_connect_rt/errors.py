@@ -123,7 +123,7 @@ class BadRequestError(ConnectError):
 
 
 class ConfigConflictError(ConnectError):
-    """The configuration is not the one that the request is about: somebody changed it meanwhile."""
+    """The configuration is not the one that the request is about: another client changed it meanwhile."""
 
     code = "CRT-1036"
 

@@ -44,7 +44,7 @@ from spark_connect_rt.topics.offset_store import OffsetStore
 
 BROKER_LIMIT_MS = 15_000
 STOP_LIMIT_S = 60.0
-FEW_CPUS = 3  # with more of them, Spark starts beside a long offset topic: sinks do not wait for it
+FEW_CPUS = 3  # with more of them, Spark starts while a long offset topic is read: sinks do not wait for it
 
 log = logging.getLogger(__name__)
 

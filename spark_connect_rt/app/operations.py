@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class WorkerService(Protocol):
-    """A part with threads or clients of its own. The worker goes on without one that cannot start, and says so."""
+    """A part with its own threads or clients. If it cannot start, the worker logs that and continues without it."""
 
     def start(self) -> None:
         """Start it; returns at once."""

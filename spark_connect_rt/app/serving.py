@@ -39,7 +39,7 @@ def await_end(stop_asked: Flag, tick_ended: Flag, worker_id: str, supervisor: Su
             break
         if supervisor is not None and supervisor.failure is not None:
             return exit_code_of(supervisor.failure.part)
-        if tick_ended.is_set():  # no one asked for it: the tick thread is gone
+        if tick_ended.is_set():  # not requested: the tick thread has ended
             return EXIT_TICK_CRASHED
     return 0
 

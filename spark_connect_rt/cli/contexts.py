@@ -142,7 +142,7 @@ def readable_by_others(path: Path) -> bool:
 def chosen(contexts: Contexts, environment: Mapping[str, str], name: str | None, url: str | None) -> Context:
     """Return the cluster that is meant: ``--url``, ``--context``, CONNECTRT_URL, the current context, this machine.
 
-    ``--url`` beside ``--context``: that context's credentials for another address. Raises NotFoundError.
+    ``--url`` with ``--context``: that context's credentials for another address. Raises NotFoundError.
     """
     if name:
         context = contexts.named(name)

@@ -65,7 +65,7 @@ def follow_changes(session: Session, kind: Kind, asked: GetQuery, output: Output
 
 
 def _ordered(kind: Kind, items: Sequence[Item], output: Output) -> Sequence[Item]:
-    """Return the items with those first that somebody should look at, in a table."""
+    """Return the items in a table, those that need attention first."""
     if kind.rank is None or output not in (Output.TABLE, Output.WIDE):
         return items
     return sorted(items, key=kind.rank)

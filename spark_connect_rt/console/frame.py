@@ -143,7 +143,7 @@ class PageFrame:
             response = HTMLResponse(self._text(request, "problem.html", {"group": {}, "workers": [], **values}), 401)
         else:
             response = await self.page(request, "problem.html", error.status, **values)
-        if error.status == 401:  # Connect's login asks nobody: a browser then shows no place to type a password
+        if error.status == 401:  # Connect's login names no scheme: a browser then shows no place to type a password
             response.headers["WWW-Authenticate"] = error.challenge or _ASKS
         return response
 

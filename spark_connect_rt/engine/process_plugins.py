@@ -1,4 +1,4 @@
-"""The plug-ins of this process: the bundled ones, those of ``plugin.path``, those installed beside the worker.
+"""The plug-ins of this process: the bundled ones, those of ``plugin.path``, those installed while the worker runs.
 
 Owns also what needs them: the config providers, and by these a worker's settings.
 

@@ -111,7 +111,7 @@ class TopicSpec:
     name: str
     partitions: int = 1
     replication_factor: int = -1
-    settings: Mapping[str, str] = field(default_factory=dict)  # topic settings besides cleanup.policy
+    settings: Mapping[str, str] = field(default_factory=dict)  # topic settings other than cleanup.policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class KafkaGroupOffsets:
     def committed_with_metadata(
         self, properties: Mapping[str, str], group: str
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Return what ``committed`` returns, each with the text that was committed beside it."""
+        """Return what ``committed`` returns, each with the text that was committed with it."""
         every: Any = None
         request = OffsetFetchRequest(group, every)
         answer = self._ask(properties, group, request, f"listing the offsets of group {group}", _fetch_errors)

@@ -1,7 +1,7 @@
 """The consumer-group membership of one sink task, held in the driver.
 
 The member is a consumer with every partition paused: it takes part in rebalances, holds the generation and
-commits; it fetches nothing. Executors read what the callbacks tell the engine to assign.
+commits; it fetches nothing. Executors read the partitions that the callbacks pass to the engine.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class TableMemory(Protocol):
         """Finish what a crash left half done; return per partition the (start, end) that the table holds."""
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
-        """Remember nothing: from now on the group's offsets alone say where the sink goes on."""
+        """Remember nothing: from now on the group's offsets alone decide where the sink resumes."""
 
 
 # Transactions of the driver's side for exactly-once sources (KIP-618): shutting producers out, one atomic write.

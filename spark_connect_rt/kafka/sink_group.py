@@ -259,7 +259,7 @@ class KafkaSinkGroup:
             self._raise_from_callback()
 
     def _new_consumer(self) -> Any:
-        # As Java: no one named the topics of a pattern, so a deleted one must not come back by being asked for.
+        # As Java: a pattern does not name its topics, so a request must not create a deleted topic again.
         named_only = {} if self._pattern is None else {"allow.auto.create.topics": "false"}
         return make_consumer(self._own, {**_SETTINGS, **self._brokers.settings(), **named_only})
 
@@ -353,7 +353,7 @@ class KafkaSinkGroup:
             self._release(consumer, partitions)
             return
         if consumer.memberid() != self._member_id:
-            # librdkafka calls it a revocation too when the group went on without us (max.poll.interval.ms).
+            # librdkafka calls it a revocation too when the group continued without us (max.poll.interval.ms).
             self._lost(consumer, partitions)
             return
         self._calling(lambda: self._tell_revoked(_named(partitions)))

@@ -80,7 +80,7 @@ class EventStreams:
                     yield b": nothing new\n\n"
                     said_s = time.monotonic()
                 await self._wait(each_s)
-        except Exception:  # the client comes back by itself, and the stream goes on behind the last id
+        except Exception:  # the client reconnects, and the stream resumes after the last id
             log.exception("a stream of events ended")
         finally:
             self.open -= 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: ``group`` and ``name`` as in JMX ``kafka.connect:type=<group>``; ``tags`` tell instances apart."""
+    """One metric: ``group`` and ``name`` as in JMX ``kafka.connect:type=<group>``; ``tags`` distinguish instances."""
 
     group: str
     name: str

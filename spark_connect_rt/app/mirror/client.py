@@ -205,7 +205,7 @@ def client_kind(settings: Mapping[str, str], kind: str) -> dict[str, str]:
 
 
 def show_cluster(settings: Mapping[str, str], source: str | None, group: str | None, as_json: bool) -> int:
-    """Print what the cluster's topics tell; with ``source`` and ``group`` the group's offsets in this cluster too."""
+    """Print what the cluster's topics show; with ``source`` and ``group`` the group's offsets in this cluster too."""
     if group and not source:
         raise BadConfigError({"--source": ["whose group it is"]})
     cluster = MirroredCluster(client_kind(settings, "admin"), client_kind(settings, "consumer"))

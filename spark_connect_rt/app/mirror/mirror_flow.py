@@ -49,7 +49,7 @@ class FlowContext:
     session: Callable[[], Any]  # returns the one SparkSession, waiting for it
     applications: FlowApplications
     address: Advertised | None = None
-    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended though no one asked for it
+    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended without a request
 
 
 class FlowWorker(DistributedWorker):

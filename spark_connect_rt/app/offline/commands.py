@@ -138,7 +138,7 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
         apply: Apply = False,
         override: Override = None,
     ) -> None:
-        """Show where a stream of format("connectrt") is, beside its offsets in the topic; write those as it is."""
+        """Compare where a stream of format("connectrt") is with its offsets in the topic; write those as it is."""
 
         def run(settings: Mapping[str, str]) -> int:
             from spark_connect_rt.app.offline.stream_offsets import ReconcileOptions, reconcile

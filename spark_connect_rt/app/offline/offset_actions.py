@@ -105,7 +105,7 @@ class OwnStores:
 
     @property
     def notes(self) -> OffsetNotes:
-        """Return what tells of the changes made here."""
+        """Return the notes that record the changes made here."""
         return self._deps.offset_notes
 
     def offsets(self) -> list[OffsetPair]:

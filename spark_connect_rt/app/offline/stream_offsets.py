@@ -1,6 +1,6 @@
 """Implements ``connectrt offsets reconcile``: compares a stream's checkpoint and the offset topic, repairs the topic.
 
-Spark's checkpoint decides where a query of ``format("connectrt")`` goes on; the topic shows it to others, and may be
+Spark's checkpoint decides where a query of ``format("connectrt")`` resumes; the topic shows it to others, and may be
 behind after a kill or an unfinished ``commitOffsets``. So only the topic is ever written. The checkpoint is read as
 files: ``commits/<batch>`` says that a batch is done, ``offsets/<batch>`` where it ended (Spark's ``OffsetSeqLog``, v1).
 """

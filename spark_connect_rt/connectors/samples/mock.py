@@ -62,7 +62,7 @@ class MockConnector(Connector):
 
 
 class MockSourceConnector(MockConnector, SourceConnector):
-    """A source without records."""
+    """A source that returns no records."""
 
     def task_class(self) -> type[Any]:
         """Return the class of the connector's tasks."""

@@ -158,7 +158,7 @@ class OpenTask:
         return [batch for batch in self._converted(polled) if batch.num_rows] if polled else None
 
     def has_more(self) -> bool:
-        """Tell whether there is more, though a poll brought nothing."""
+        """Return whether there is more, though a poll brought nothing."""
         return bool(self._task.has_more())
 
     def idle_wait_ms(self) -> int:

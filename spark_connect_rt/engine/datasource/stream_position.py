@@ -2,8 +2,8 @@
 
 Pure. The offset is where a task resumes. The count makes a batch repeatable: a task whose offsets are exact, resumed
 where a batch began, gives the same rows in the same order, however it cuts them into batches this time. An offset that
-is not exact lies before rows that were given: they come again, so the count does not tell which rows a batch had. JSON
-all through, as Spark keeps it:
+is not exact lies before rows that were given: they are repeated, and the count does not show which rows a batch had.
+JSON all through, as Spark keeps it:
 ``{source partition: {"offset": source offset, "rows": count}}``, both as JSON texts; "" for rows without a partition.
 """
 
@@ -111,7 +111,7 @@ class RepeatedBatch:
             mask.append(name in self._ends)
             if name in self._ends:
                 self.lacking[name] = max(0, self.lacking[name] - 1)
-                self._at[name] = self._at.get(name) if offset is None else offset  # as ``advanced`` goes on
+                self._at[name] = self._at.get(name) if offset is None else offset  # as ``advanced`` continues
         return batch.filter(pa.array(mask, pa.bool_()))
 
 

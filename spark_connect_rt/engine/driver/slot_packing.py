@@ -131,7 +131,7 @@ def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: 
 
 
 def is_calm(load: TaskLoad, limits: PackingLimits) -> bool:
-    """Tell whether a task that has a slot of its own for being busy moves so little that it might share one."""
+    """Return whether a task that has a slot of its own for being busy moves so little that it might share one."""
     return not _is_busy(load, limits, limits.calm_share)
 
 

@@ -192,7 +192,7 @@ class ControlClient:
                     self._lost("the driver closed the control channel")
                     return
                 for message in splitter.feed(data):
-                    if message["op"] == "ping":  # E5: these alone say that the work goes on
+                    if message["op"] == "ping":  # E5: these alone show that the work may continue
                         received_s = time.monotonic()
                     if not self._take(message):
                         return

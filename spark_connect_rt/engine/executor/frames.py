@@ -164,7 +164,7 @@ OFTEN_ROWS, OFTEN_S = 8, 1.0
 
 
 def is_small(row: Row) -> bool:
-    """Tell whether a row may be packed."""
+    """Return whether a row may be packed."""
     return row.kind is RowKind.BATCH and row.size_bytes() < SMALL_BYTES
 
 
@@ -282,7 +282,7 @@ class RowQueue:
         return row
 
     def empty(self) -> bool:
-        """Tell whether nothing is queued right now."""
+        """Return whether nothing is queued right now."""
         return not self._rows
 
     def wake(self) -> None:

@@ -1,7 +1,7 @@
 """One thread looks for all tasks of a process that wait for something new, so that theirs sleep: ``idle_look``.
 
 Five hundred tasks that each woke to look at a file fought for the interpreter: 0.13 ms of CPU a look.
-Owns who waits, and when is looked. A look that hangs costs its neighbours seconds: another thread goes on without it,
+Owns who waits, and when is looked. A look that hangs costs its neighbours seconds: another thread continues without it,
 and every sleeper polls now and then whatever is said here.
 """
 
@@ -58,7 +58,7 @@ class IdlePoller:
                 self._drop(sleeper)
 
     def check(self, now_s: float) -> None:
-        """Go on without a look that hangs: its task is woken, and finds out by itself. Called once a second or so."""
+        """Continue without a check that hangs: its task is woken, and finds out by itself. Call it every second."""
         with self._changed:
             if self._looking is None or now_s - self._looking[1] < HANGS_S:
                 return

@@ -169,7 +169,7 @@ class SourceTaskWriter(TaskWriter):
         self._drain_or_wait()
 
     def _drain_or_wait(self) -> None:
-        """Flush; if that would wait and may be done later, go on until the producer says that it would not."""
+        """Flush; if that would wait and may be done later, wait until the producer reports that it would not."""
         is_late = now_s() >= self._flush_by_s or self._end_by_s is not None
         if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._acknowledged):
             self.drain()

@@ -166,7 +166,7 @@ def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
 
 
 def _is_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether a cast, where it succeeds, gives what Arrow makes of the Python values."""
+    """Return whether a cast, where it succeeds, gives what Arrow makes of the Python values."""
     if pa.types.is_signed_integer(given):
         return bool(pa.types.is_signed_integer(wanted) or wanted == pa.float64())
     if pa.types.is_timestamp(given):

@@ -147,7 +147,7 @@ class TransactionalTaskWriter(TaskWriter):
         assert self._producer is not None
         self._producer.abort(limit_ms)
         if self._delivery_reports is DeliveryReports.RECORDS:
-            self._metadata += self._producer.metadata()  # None for each: no one sees these records
+            self._metadata += self._producer.metadata()  # None for each: readers never see these records
         else:
             self._producer.delivered()  # dropped for the same reason
         self._open = False

@@ -202,7 +202,7 @@ def set_active(spark: Any) -> None:
 
 
 def is_data_error(error: Exception) -> bool:
-    """Tell whether a Spark job failed by a record: trying again would not help."""
+    """Return whether a Spark job failed by a record: trying again would not help."""
     return isinstance(error, DataError) or "spark_connect_rt.errors.DataError" in str(error)
 
 

@@ -36,7 +36,7 @@ class StreamCheckpoint:
         self._connector = connector
 
     def prepare(self, stored: Mapping[str, Any] | None) -> None:
-        """Have the stream go on behind the stored offset, ``{"batch": n, "offset": its own}``; None: from the start.
+        """Have the stream resume after the stored offset, ``{"batch": n, "offset": its own}``; None: from the start.
 
         A checkpoint that is ahead is set back, one that is lost or of another offset is rebuilt; of files, whose
         log is lost with it, everything is read again. Raises BadConfigError: the folder belongs to another connector.

@@ -34,7 +34,7 @@ class TableWriter(Protocol):
         """Write the rows of ``frame``; when it returns they are in the table. ``topic_ids``: of the ranges' topics."""
 
     def holds(self, batch: str) -> bool:
-        """Tell whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
+        """Return whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
 
     def forget(self, ranges: Ranges | None = None) -> None:
         """Take note that offsets are committed in the group, so that the memory of them is no longer needed.

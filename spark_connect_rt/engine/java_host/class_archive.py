@@ -1,7 +1,7 @@
 """An archive of the host's classes, which every later JVM maps instead of reading jars (JEP 350, class data sharing).
 
 One for each (Java, jars as they are on this machine, plug-ins it is started for), made once when a plug-in is installed
-here, else beside the first host that starts without it. Classes of plug-ins have loaders of their own: the JVM takes
+here, else next to the first host that starts without it. Classes of plug-ins have their own loaders: the JVM takes
 each from the archive when the bytes it is handed are the same.
 """
 

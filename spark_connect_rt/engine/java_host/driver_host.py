@@ -1,4 +1,4 @@
-"""The JVM beside the driver, where connector instances live and plug-ins are asked what they declare.
+"""The JVM next to the driver, where connector instances live and plug-ins are asked what they declare.
 
 Owns its life: started by the first question, ended when nothing was asked for a while and no connector runs in it,
 killed when it answers nothing any more. When it is lost, every open question fails with the reason, another JVM is
@@ -225,7 +225,7 @@ class DriverHost:
             with self._lock:
                 running = self._running.get(frame.head["instance"])
             if running is not None and frame.head["event"] == "offsets":
-                asked = running, frame.head  # read beside this thread, on which every other answer waits
+                asked = running, frame.head  # read on another thread: every other answer waits on this thread
                 threading.Thread(target=self._answer_offsets, args=asked, name="java-offsets", daemon=True).start()
             elif running is not None:
                 _hand_on(running, frame.head)
@@ -371,7 +371,7 @@ def _answer(answer: Future[Any], head: Mapping[str, Any]) -> None:
 
 
 def java_error(head: Mapping[str, Any]) -> JavaError:
-    """Return the error of a frame that tells of one: {"class", "message", "trace"}."""
+    """Return the error that a frame reports: {"class", "message", "trace"}."""
     message = head["message"] if head["message"] != "null" else head["class"]
     return JavaError(message, head["class"], head.get("trace", ""))
 
@@ -390,7 +390,7 @@ def _hand_on(running: Running, head: Mapping[str, Any]) -> None:
         running.failed(java_error(head["detail"]))
 
 
-# Starts the JVM beside a driver: its jars, its heap, and what it is given of the worker (no secrets).
+# Starts the JVM next to a driver: its jars, its heap, and what it is given of the worker (no secrets).
 
 
 _CONVERTER = "org.apache.kafka.connect.storage.StringConverter"

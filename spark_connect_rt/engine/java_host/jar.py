@@ -83,7 +83,7 @@ def host_jar(java: Java, connect: Sequence[Path]) -> Path:
 def packaged_jar(package: Traversable) -> Path | None:
     """Return the wheel's jar, None: it has none.
 
-    A JVM reads files only: of a wheel that nobody has unpacked (``spark-submit --py-files``) it is a copy in the cache.
+    A JVM reads files only: of a wheel that is not unpacked (``spark-submit --py-files``) it is a copy in the cache.
     """
     jar = package.joinpath("java-host.jar")
     if not jar.is_file():

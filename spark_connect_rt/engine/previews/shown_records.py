@@ -149,7 +149,7 @@ class Collected:
 
     @property
     def seconds_left(self) -> float:
-        """How long it may go on."""
+        """Return how long the preview may still run."""
         return max(0.0, self._end_s - self._now_s())
 
     @property

@@ -66,12 +66,12 @@ def minor_of(version: str) -> tuple[int, int]:
 
 
 def has(feature: Feature, version: str = VERSION) -> bool:
-    """Tell whether Spark of this version has a feature."""
+    """Return whether Spark of this version has a feature."""
     return minor_of(version) >= feature.since
 
 
 def runs_on_java(major: int, version: str = VERSION) -> bool:
-    """Tell whether Spark of this version runs on a Java.
+    """Return whether Spark of this version runs on a Java.
 
     Before 4.2 its Hadoop calls ``Subject.getSubject``, which Java 23 took away; every 4.x asks for 17.
     """

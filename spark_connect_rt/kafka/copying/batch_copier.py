@@ -151,7 +151,7 @@ class BatchCopier:
         return []
 
     def under_way(self) -> bool:
-        """Tell whether ``finish`` may have something to return."""
+        """Return whether ``finish`` may have something to return."""
         return bool(self._copied) or (bool(self._sender.held_bytes) and self._sender.failure is None)
 
     def finish(self, timeout_ms: int) -> list[Copied]:

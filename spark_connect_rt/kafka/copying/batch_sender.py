@@ -84,7 +84,7 @@ class BatchSender:
         self._refreshing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._below = 0  # held bytes at which somebody waits for less
+        self._below = 0  # held bytes below which a waiting caller continues
         self.held_bytes = 0  # by what is not acknowledged
         self.failure: ConnectError | None = None
         """For good, so never one that asks to be tried again."""
@@ -104,7 +104,7 @@ class BatchSender:
 
     @property
     def is_stalled(self) -> bool:
-        """Tell whether a partition has no leader, or took nothing at its last attempt."""
+        """Return whether a partition has no leader, or took nothing at its last attempt."""
         return bool(self._stalled)
 
     async def changed(self, limit_s: float, below: int = 1) -> None:
@@ -161,7 +161,7 @@ class BatchSender:
         return chosen
 
     def _gains_by_waiting(self, ready: deque[TopicPartition]) -> bool:
-        """Tell whether what is ready should leave with what the request under way holds.
+        """Return whether what is ready should leave with the request that is in flight.
 
         Of small batches the request is what costs, here and at the broker. Where more of each partition waits, those
         that leave together come back together; where not, a batch that has just come in must not wait.
@@ -367,7 +367,7 @@ class BatchSender:
             asyncio.get_running_loop().call_later(0 if is_new else self._retry_s, self._refresh)
 
     def _look_for_lost(self, now_s: float) -> None:
-        """Go on where there is a leader now. Fails when the time for that is up."""
+        """Continue with partitions that have a leader now. Fails when the time for that is up."""
         for place, since_s in list(self._lost.items()):
             code = self._links.why_lost(place)
             if place in self._links.leaders:

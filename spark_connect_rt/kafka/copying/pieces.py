@@ -117,7 +117,7 @@ def pieces_of(
 
 
 def behind(position: int, batches: Any, pieces: Sequence[CopiedBatch]) -> int:
-    """Return the offset to go on at behind an answer that was gone through."""
+    """Return the offset to resume at after an answer that was read."""
     found = offset_behind(batches, position)
     return max(found, *(piece.last + 1 for piece in pieces)) if pieces else found
 

@@ -207,7 +207,7 @@ class SingleFlight(Generic[T]):
                 while self._under_way and not mine.over:
                     if (left_s := end_s - time.monotonic()) <= 0 or not self._changed.wait(left_s):
                         raise TimeoutError
-                if not mine.over:  # nobody puts it for these
+                if not mine.over:  # no append completes these
                     self._under_way, self._next = True, _Round()
                     break
                 if not mine.failed:
@@ -599,7 +599,7 @@ class KafkaCompactedLog:
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)
-                if not self._loading:  # no one waits for the middle of a load
+                if not self._loading:  # no reader waits for the middle of a load
                     self._changed.notify_all()
 
     def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:

@@ -37,7 +37,7 @@ _DEFAULTS = {
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "fetch.message.max.bytes": "4194304",
     "queued.max.messages.kbytes": "32768",
-    "max.poll.interval.ms": "86400000",  # no group, so no one asks how often we poll
+    "max.poll.interval.ms": "86400000",  # no group, so the number of polls does not matter
 }
 
 
@@ -47,7 +47,7 @@ class KafkaBatchConsumer:
     def __init__(self, config: Mapping[str, str], watch: LogWatch | None = None) -> None:
         """Take Java's properties, and who decides about records that were deleted before they were read.
 
-        Raises BadConfigError. Nothing tells this client of topics that were deleted and created again.
+        Raises BadConfigError. This client does not notice topics that were deleted and created again.
         """
         self._watch = watch or LogWatch()
         self._reset = config.get("auto.offset.reset", "latest").lower()
@@ -67,7 +67,7 @@ class KafkaBatchConsumer:
         self._out_of_range: list[TopicPartition] = []
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port. A partition already read goes on from the new offset."""
+        """Assign partitions, as the port says. A partition already read continues from the new offset."""
         self.unassign([offset for offset in offsets if offset in self._assigned])
         found = self._found(offsets)
         try:
@@ -122,7 +122,7 @@ class KafkaBatchConsumer:
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """See ``kafka.executor_clients.BatchConsumer.topic_ids``: librdkafka's consumer tells none."""
+        """Return no topic ids, because librdkafka's consumer does not have them."""
         return {}
 
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:

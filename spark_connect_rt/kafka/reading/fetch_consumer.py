@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Record batches of one partition -> consume-form Arrow batches (records.pipeline.columns), by the cheaper way. Pure.
 
 
-Fetched = tuple[pa.RecordBatch | None, int]  # the rows and the offset to go on at behind them
+Fetched = tuple[pa.RecordBatch | None, int]  # the rows and the offset to resume at after them
 
 
 def fetched_rows(
@@ -122,7 +122,7 @@ def as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to
-ENOUGH_ROWS = 500  # fewer go on together with the next partition's
+ENOUGH_ROWS = 500  # fewer are passed on together with the next partition's
 _END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
 _T = TypeVar("_T")
 
@@ -145,7 +145,7 @@ class FetchConsumer:
         self._rows: _Rows | None = None  # of the answer that is being returned
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port. A partition already read goes on from the new offset."""
+        """Assign partitions, as the port says. A partition already read continues from the new offset."""
         self.unassign(list(offsets))
         ends = {partition: _END_OF[offset] for partition, offset in offsets.items() if offset in _END_OF}
         found = {**offsets, **(self._run(self._fetcher.look_up(ends, LOOKUP_TIMEOUT_S)) if ends else {})}

@@ -117,7 +117,7 @@ class PartitionReading:
     """How far one partition is read, from one assignment of it on."""
 
     position: int  # of the next row to return
-    fetch_at: int | None  # what to ask for next; None: the answer that is there tells
+    fetch_at: int | None  # what to ask for next; None: the present answer shows it
     failures: int = 0
     retry_s: float = 0.0
     epoch: int = UNKNOWN  # of the last batch before ``fetch_at``
@@ -183,7 +183,7 @@ class Fetcher:
             await asyncio.sleep(0)
 
     def only_waits(self) -> bool:
-        """Tell whether every partition is asked for and nothing else is to be done."""
+        """Return whether every partition is asked for and nothing else is to be done."""
         asked = sum(map(len, self._asked.values()))
         has_more = self.answers or self._refreshing or any(task.done() for task in self._under_way.values())
         return not has_more and 0 < asked == len(self.readings)
@@ -402,7 +402,7 @@ class Fetcher:
             self._links.leaders.pop(place, None)
 
     def _decide(self, move: LogMove) -> None:
-        """Ask whether to go on behind a move. Raises ConnectError: not so; it is met again then."""
+        """Ask whether to continue after a move. Raises ConnectError: it must not, and the move is found again later."""
         try:
             if self._settings.reset == "none":
                 raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, str(move)), f"reading {move.partition}")
@@ -452,7 +452,7 @@ class Fetcher:
 
 
 def has_steps_left(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether a loop that is not running has more to do at once, which no selector shows any more.
+    """Return whether a loop that is not running has more to do at once, which no selector shows any more.
 
     CPython's own list: there is no public way to ask.
     """

@@ -1,7 +1,7 @@
 """Kafka records by the Arrow batch, in transactions (KIP-618), laid out as record batches without a loop over records.
 
 Owns the translation of a ``TransactionalProducer``'s calls for the thread that sends. After a failure that is no fence
-the open transaction can only be aborted: sending starts over then, with a new epoch (KIP-360), because nobody knows
+the open transaction can only be aborted: sending starts over then, with a new epoch (KIP-360), because it is unknown
 which of the records arrived. Must not: decide where transactions end.
 """
 
@@ -38,7 +38,7 @@ from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, Tran
 # Produce requests of a transactional producer: one at a time to each leader, of all batches that came meanwhile.
 #
 # Owns: the request's bound, and what an answer says of each batch. aiokafka's own sender cannot be given a producer id
-# that somebody else keeps. Must not: try again. On the event loop.
+# that another object keeps. Must not: try again. On the event loop.
 
 
 class BrokerRefusedError(KafkaError):  # type: ignore[misc]

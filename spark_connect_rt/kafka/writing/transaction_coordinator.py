@@ -178,7 +178,7 @@ class TransactionCoordinator:
         self._asked_to_add = False
 
     async def abort_and_renew(self) -> None:
-        """Abort what is open and begin a new epoch: nobody knows which records the partitions have of the old one.
+        """Abort what is open and begin a new epoch: it is unknown which records of the old one the partitions have.
 
         Raises FencedError: a newer producer has the id.
         """

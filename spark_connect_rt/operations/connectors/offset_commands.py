@@ -1,6 +1,6 @@
-"""``connectrt offsets get|set|reset|history|diff|undo|goto``: over REST, beside the words that read a worker's file.
+"""``connectrt offsets get|set|reset|history|diff|undo|goto``: over REST, and the subcommands that read a worker's file.
 
-``offsets reset`` is both: with one word a connector of the cluster, with two a worker's file and a connector, as ever.
+``offsets reset`` is both: with one argument a connector of the cluster, with two a worker's file and a connector.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from spark_connect_rt.errors import BadRequestError, ConnectError, TimedOutError
 from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord, LogSource
 
-# Which letters were replayed: marks beside the queue, for its records are never rewritten. Pure.
+# Which letters were replayed: marks in another topic, because records of the queue are never rewritten. Pure.
 #
 # Owns: the records of marks. One record says which offsets of a thousand one replay delivered; only that replay writes
 # it, in the transaction of the letters, so that replays never overwrite each other's marks. A topic is meant by its id:
@@ -250,7 +250,7 @@ def progress_record(replay_id: str, progress: ReplayProgress) -> tuple[bytes, by
 
 
 def wish_record(entry: ReplayStatus, *, stopped: bool) -> tuple[bytes, bytes]:
-    """Return the record of a request to stop or go on, also after the failure that is seen now."""
+    """Return the record of a request to stop or resume, also after the failure that is seen now."""
     forgiven_ms = -1 if stopped or entry.progress.state != FAILED else entry.progress.at_ms
     return _key(WISH, entry.replay.id), json.dumps({"stopped": stopped, "forgiven_ms": forgiven_ms}).encode()
 
@@ -327,7 +327,7 @@ class ReplayRecords:
 
 
 def may_take(entry: ReplayStatus, worker: str, silent_s: float, lease_s: float) -> bool:
-    """Return whether a worker may carry out a replay now: it is its own, nobody's, or its worker is silent.
+    """Return whether a worker may carry out a replay now: it is this worker's or free, or its worker is silent.
 
     That two do at once is no harm: the transactional id of the queue lets only the last of them write.
     """

@@ -18,7 +18,7 @@ from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.runtime.group_events import KINDS, GroupEvent
 
-# Which events a reader of ``/admin/events`` gets, and from where a stream goes on. Pure.
+# Which events a reader of ``/admin/events`` gets, and where a stream resumes. Pure.
 
 
 LATE_MS = 3_000  # clocks of workers differ, and what one says may be read a moment later

@@ -320,7 +320,7 @@ class HistoryStore:
         return [numbers[place] for place in range(len(drafts))]
 
     def _counts(self, key: ChangeKey, draft: Draft) -> bool:
-        """Return whether no one else took the number before."""
+        """Return whether no other worker took the number before."""
         entry = self._fold.entries.get(key.number)
         return entry is None or entry.key == key or (draft.position is not None and self._is_known(draft))
 

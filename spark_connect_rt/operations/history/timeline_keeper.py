@@ -2,7 +2,7 @@
 
 Owns the leader's thread: once a minute it looks at the offsets of every connector and writes what changed. Sources are
 read from the offset topic's fold; sinks are asked of Kafka one after another, for a part of the minute only: where they
-are too many the next round goes on with the others. A worker that does not lead only reads, when it is asked.
+are too many the next round continues with the others. A worker that does not lead only reads, when it is asked.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ class GroupInstalls:
                     self._opened()
                     wait_s = self._reconcile()
                 self._problem = ""
-            except Exception as error:  # the top of a thread: connectors go on, the record is followed again later
+            except Exception as error:  # the top of a thread: connectors continue, the record is followed again later
                 self._problem = f"{type(error).__name__}: {error}"
                 log.exception("cannot follow the group's plug-in record, retrying")
                 self._close_log()

@@ -118,7 +118,7 @@ def read_wanted(data: bytes) -> WantedPlugin:
 def may_change(
     mode: str, client: str, headers: Mapping[str, str], *, token: str = "", is_private: bool = False
 ) -> bool:
-    """Tell whether a client may install and remove. Pure.
+    """Return whether a client may install and remove. Pure.
 
     Args:
         mode: ``connectrt.plugins.install``.

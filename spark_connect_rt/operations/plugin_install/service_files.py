@@ -205,9 +205,9 @@ def missing_services(place: Path) -> Services:
 
 
 def sync_manifests(place: Path) -> Services:
-    """Write what ``missing_services`` finds: beside the jars, or into the one jar; return it. Raises OSError.
+    """Write what ``missing_services`` finds: next to the jars, or into the one jar; return it. Raises OSError.
 
-    What it replaces is replaced in one step: a worker that looks meanwhile sees the old or the new.
+    A file is replaced in one step: a worker that looks meanwhile sees the old or the new.
     """
     missing = missing_services(place)
     if missing and place.is_dir():
@@ -234,7 +234,7 @@ def _write_shim(folder: Path, missing: Services) -> None:
 
 
 def _write_into(jar: Path, missing: Services) -> None:
-    """Copy a jar with longer service files; a link goes on leading to it."""
+    """Copy a jar with longer service files; a link still leads to it."""
     jar = jar.resolve()
     files = {SERVICES + kind: names for kind, names in missing.items()}
     draft = jar.with_name(f".{jar.name}.draft")

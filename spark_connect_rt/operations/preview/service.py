@@ -85,7 +85,7 @@ class AskedOnce(ConnectorContext):
         log.warning("the connector reports %s", without_secrets(str(error)))
 
     def measured(self, values: Mapping[str, float]) -> None:
-        """Nothing: nobody looks at the metrics of one question."""
+        """Do nothing: the metrics of one question are not shown."""
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
         """Return no offset for any partition: a connector splits its work the same way without them."""

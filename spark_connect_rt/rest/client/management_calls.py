@@ -152,12 +152,12 @@ def replay_of(number: str) -> Call[ReplayJson]:
 
 
 def stop_replay(number: str) -> Call[ReplayJson]:
-    """Stop a replay; it can go on where it was."""
+    """Stop a replay; it can be resumed where it was."""
     return Call("POST", f"/admin/dead-letters/replays/{segment(number)}/stop", body={})
 
 
 def resume_replay(number: str) -> Call[ReplayJson]:
-    """Let a stopped or failed replay go on."""
+    """Resume a stopped or failed replay."""
     return Call("POST", f"/admin/dead-letters/replays/{segment(number)}/resume", body={})
 
 

@@ -31,7 +31,7 @@ from spark_connect_rt.rest.listening.turns import only_health
 HEAD_MAX_BYTES = 16 * 1024
 """Of a request's line and headers together; Jetty takes 8 KiB."""
 DISCARDED_MAX_BYTES = 72 * 1024 * 1024
-"""Of a body that nobody reads because its request is answered already; the largest one that is read is 64 MiB."""
+"""Of a body that is not read because its request is answered already; the largest one that is read is 64 MiB."""
 _REFUSAL = "HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 LATE = _REFUSAL.format(408, "Request Timeout").encode()
 HEAD_TOO_LARGE = _REFUSAL.format(431, "Request Header Fields Too Large").encode()
@@ -78,7 +78,7 @@ class BoundedHttp(H11Protocol):
         self._note()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, if it is there already."""
+        """Continue with the next request, if it is there already."""
         super().on_response_complete()
         self._note()
 

@@ -30,7 +30,7 @@ class FreePorts:
         return self._bound.pop((host, port), None)
 
     def close(self) -> None:
-        """Close what nobody took. Safe to call twice."""
+        """Close the ports that were not taken. Safe to call twice."""
         while self._bound:
             self._bound.popitem()[1].close()
 

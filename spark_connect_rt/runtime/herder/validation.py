@@ -396,7 +396,7 @@ def _common(deps: HerderDependencies, found: PluginFacts) -> list[ConfigKey]:
 
 # The mask that this product shows in place of secrets, sent back as a value: a secret would be lost by it.
 #
-# Who copies a configuration from the history, a diff or a log has ``[hidden]`` where a password was. Java stores that
+# A configuration that is copied from the history, a diff or a log has ``[hidden]`` where a password was. Java stores that
 # text as well, but never shows it in a configuration.
 
 
@@ -601,7 +601,7 @@ def _references(given: Mapping[str, str], resolved: Mapping[str, str]) -> dict[s
 
 
 def _shown(config: Mapping[str, str]) -> str:
-    """Return Java's rendering of a map. Without a class no one can tell what is secret: suspicious names are hidden."""
+    """Return Java's rendering of a map. Without a class it is unknown what is secret: suspicious names are hidden."""
     return ", ".join(
         f"{key}={'[hidden]' if _SUSPICIOUS.search(key) else config[key]}" for key in java_hash_order(config, sized=True)
     )

@@ -85,7 +85,7 @@ class SourceOffsetStores:
                 return place.store
 
     def _note(self, connector: str, key: _Key | None, place: _Place | None = None) -> bool:
-        """Note which store a connector uses from now on, and close those that no connector does, beside the caller.
+        """Note which store a connector uses from now on, and close those that no connector does, on another thread.
 
         False: this one was closed meanwhile, as no connector used it yet.
         """
@@ -161,7 +161,7 @@ class SourceOffsetStores:
         self._common.put(connector, forgotten, forgotten_there, is_wanted, until_durable=until_durable)
 
     def put_copy(self, connector: str, offsets: Pairs, on_done: OnDone | None = None) -> None:
-        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
+        """Copy to the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
 
         One attempt, and ``on_done`` gets None after it, whatever became of it: a copy sent later could set the
         worker's topic back, behind what the task's next owner wrote.

@@ -311,7 +311,7 @@ class SinkTaskMembership:
     def _close(self, group: SinkGroup | None) -> None:
         with self._changed:
             self._leaving = True
-            self._ends = {}  # nobody reads them any more: a lag made of these would stand still while records come
+            self._ends = {}  # not read any more: a lag made of these would not change while records arrive
         if group is None:
             return
         try:

@@ -177,7 +177,7 @@ def test_idle_connections_beyond_the_limit_make_room(start: Callable[..., RestSe
         client.close()
 
 
-def test_health_answers_within_a_second_beside_a_thousand_idle_connections(start: Callable[..., RestServer]) -> None:
+def test_health_answers_within_a_second_with_a_thousand_idle_connections(start: Callable[..., RestServer]) -> None:
     server = start()
     idle = [connected(server) for _ in range(1_010)]
     assert min(health_s(server) for _ in range(5)) < HEALTH_S
@@ -185,7 +185,7 @@ def test_health_answers_within_a_second_beside_a_thousand_idle_connections(start
         client.close()
 
 
-def test_health_answers_within_a_second_beside_large_bodies_that_nobody_signed(
+def test_health_answers_within_a_second_with_large_unsigned_bodies(
     start: Callable[..., RestServer], herder: FakeHerder
 ) -> None:
     herder.key = InternalKey(required=True, key=b"k" * 32)
@@ -209,7 +209,7 @@ def test_health_answers_within_a_second_beside_large_bodies_that_nobody_signed(
     assert worst_s < max(HEALTH_S, (time.monotonic() - begun_s) / 3)
 
 
-def test_health_answers_within_a_second_beside_a_thousand_lists_of_connectors(
+def test_health_answers_within_a_second_with_a_thousand_lists_of_connectors(
     start: Callable[..., RestServer], herder: FakeHerder
 ) -> None:
     names = [f"c{number:04}" for number in range(300)]

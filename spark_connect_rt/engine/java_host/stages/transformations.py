@@ -88,7 +88,7 @@ class JavaTransformation(JavaPlugin, Transformation):
         return crossing_of
 
     def takes_predicate(self, predicate: Predicate) -> bool:
-        """Tell whether a predicate can be asked where the transformation is."""
+        """Return whether a predicate can be asked where the transformation is."""
         return isinstance(predicate, JavaPredicate)
 
     def apply(self, record: R) -> R | None:

@@ -90,7 +90,7 @@ class ZombieFencing:
         return answer
 
     def _after_read(self, name: str, answer: Future[None], then: Callable[[FencingPlan], None]) -> None:
-        """Read the config topic to its end, then go on with what it says; failures are the answer."""
+        """Read the config topic to its end, then continue with its content; a failure is the answer."""
 
         def read(error: Exception | None, _now_ms: int) -> None:
             if error is not None:
@@ -132,7 +132,7 @@ class ZombieFencing:
             self._deps.threads.start("fence-zombies", lambda: self._shut_out(name, plan, answer))
 
     def _shut_out(self, name: str, plan: FencingPlan, answer: Future[None]) -> None:
-        """Ask Kafka (own thread), then go on on the tick."""
+        """Ask Kafka (on its own thread), then continue on the tick."""
         try:
             assert self._deps.transactions is not None
             worker = self._deps.settings.worker

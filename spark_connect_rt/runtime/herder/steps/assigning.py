@@ -41,7 +41,7 @@ CRAMPED = (
     "max.message.bytes of __consumer_offsets and set connectrt.group.record.max.bytes to it"
 )
 NO_ROOM = "the group's record had no room for all work"
-DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a digest
+DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, members send no digest
 
 
 @dataclass(frozen=True, slots=True)

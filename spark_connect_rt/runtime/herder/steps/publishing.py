@@ -1,6 +1,6 @@
 """Generated task configurations on their way into the config topic: written by the leader, handed to it by others.
 
-Runs on the tick thread; the write and the HTTP request to the leader run beside it. Java
+Runs on the tick thread; the write and the HTTP request to the leader run on other threads. Java
 ``reconfigureConnectorTasksWithExponentialBackoffRetries``.
 """
 
@@ -186,7 +186,7 @@ class PublishTaskConfigs:
         """Return whether a set that a compaction would lose is written again now.
 
         In a group with a Java worker that restarts every task of the set, and a Java leader puts the connector behind
-        its set each time somebody sends it the configuration that it has. So it is done once in a while there.
+        its set each time a client sends it the configuration that it has. So it is done once in a while there.
         """
         if self._state.own_group or name not in self._deps.config_store.snapshot().overtaken:
             return True
