@@ -71,7 +71,7 @@ def _group_reads(around: WorkerContext) -> HttpGroupReads:
 
 
 def _group_events(around: WorkerContext, reads: HttpGroupReads) -> GroupEvents | None:
-    """Return the group's own story; None: this worker's herder records none."""
+    """Return the group's event log; None: this worker's herder records none."""
     deps = around.dependencies
     if not isinstance(deps.record_event, EventMemory):
         return None

@@ -40,7 +40,7 @@ class Context:
     admin_urls: tuple[str, ...] = ()
 
     def connection(self) -> ClusterConnection:
-        """Return how to reach it. Raises BadConfigError: an address is none, a file cannot be read."""
+        """Return how to reach it. Raises BadConfigError: an address is invalid, or a file cannot be read."""
         given = connection_to(",".join(self.urls))
         return replace(
             given,

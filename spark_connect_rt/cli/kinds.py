@@ -158,7 +158,7 @@ class Kind:
     key: Callable[[Item], str] = field(default=lambda item: str(item["name"]))
     aliases: tuple[str, ...] = ()
     single: bool = False  # a name means one item, not a list of items
-    rank: Callable[[Item], int] | None = None  # where an item stands in a table; machines get them by name
+    rank: Callable[[Item], int] | None = None  # the place of an item in a table; machines get them by name
 
 
 def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:

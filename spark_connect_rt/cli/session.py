@@ -56,7 +56,7 @@ class CommandContext:
 
 
 def surroundings_in(given: object) -> CommandContext:
-    """Return what a command stands in: this machine, or what a test gives it."""
+    """Return the surroundings of a command: this machine, or those that a test gives it."""
     return given if isinstance(given, CommandContext) else CommandContext()
 
 

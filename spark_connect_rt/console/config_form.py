@@ -198,7 +198,7 @@ def _in_order(group: str, fields: Sequence[FormField], orders: Mapping[str, int]
 def _by_name(configs: Iterable[Any]) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Return setting -> (declaration, finding), empty where there is none; ``choices`` are put into the finding.
 
-    A setting that stands twice keeps its first place and all complaints.
+    A setting that is listed twice keeps its first place and all complaints.
     """
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
     for setting in configs:

@@ -3,7 +3,7 @@
 How to add a page:
 
 1. A module below ``console/pages/`` with ``add_routes(routes: APIRouter, frame: Frame) -> None``; its line in ``PAGES``
-   of ``app/rest/console_app.py``, and one in ``LINKS`` here, if it stands in the navigation.
+   of ``app/rest/console_app.py``, and one in ``LINKS`` here, if it is in the navigation.
 2. Read with ``api = frame.api(request)`` (``console/api.py``), show with ``await frame.page(request, "x.html", ...)``;
    the template extends ``layout.html`` (blocks ``title``, ``content``, ``scripts``) and imports ``_parts.html`` for
    states, times, problems, tables. A path parameter is decoded by ``rest.paths.decoded``. A refusal of the API may be

@@ -43,7 +43,7 @@ _ASKED: dict[_JavaSettings, DriverAnswers] = {}  # of this process
 def plugins_of(raw: Mapping[str, str]) -> Plugins:
     """Return the registry of a worker's configuration.
 
-    Of modules that are no plug-ins it imports those that this configuration itself names, or allows.
+    Of modules other than plug-ins it imports those that this configuration itself names, or allows.
     """
     settings = PluginSettings.of(raw)
     trusted = frozenset(name for value in raw.values() for name in parse_value(Type.LIST, value))

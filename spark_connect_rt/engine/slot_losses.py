@@ -1,7 +1,7 @@
 """Judges the tasks that were in a lost process: which go apart, how long each waits, which is guilty.
 
 Pure. Only a task that was alone in its process can be judged, and only by time: a shortage of memory, descriptors or
-disk, or a machine that is taken away, ends within minutes and is not a task's fault. The JVMs of a slot are judged alike.
+disk, or a machine that is taken away, ends within minutes and no task causes it. The JVMs of a slot are judged alike.
 """
 
 from __future__ import annotations

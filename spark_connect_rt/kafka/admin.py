@@ -392,7 +392,7 @@ class KafkaAdmin:
         return self._admin.use()
 
     def close(self) -> None:
-        """Close the clients, or have the calls that are under way close them. May be called twice."""
+        """Close the clients, or have the calls that are in progress close them. May be called twice."""
         self._admin.close()
         self._offsets_client.close()
 

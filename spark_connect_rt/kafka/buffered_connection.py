@@ -72,7 +72,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 # Writes pieces to a socket from where they lie, many in one call of the kernel: nothing is joined or copied before.
 #
-# Owns a second descriptor of a transport's socket, which the transport continues to read. Only for a socket without TLS,
+# Owns a second descriptor of a transport's socket, which the transport still reads. Only for a socket without TLS,
 # and while the transport itself has nothing to write.
 
 
@@ -102,7 +102,7 @@ class SocketWriter:
                 await self._room()
 
     def close(self) -> None:
-        """Give the descriptor back; a ``write`` under way fails."""
+        """Give the descriptor back; a ``write`` in progress fails."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_writer(self._socket.fileno())

@@ -213,7 +213,7 @@ _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.
 def client_config(properties: Mapping[str, str], role: ClientRole) -> ClientConfig:
     """Translate one client's Java properties.
 
-    Raises BadConfigError: a value, key store, mechanism or assignor that cannot be had; all problems at once
+    Raises BadConfigError: a value, key store, mechanism or assignor that is unavailable; all problems at once
     for plain values.
     """
     rows = {**_SHARED, **_OF_ROLE[role]}

@@ -69,7 +69,7 @@ class BatchProducer(Protocol):
     def hurry(self, end_by_s: float) -> None:
         """Have ``produce`` and ``flush`` wait no longer than to this time (monotonic clock). Any thread.
 
-        Also the call under way; it raises TimedOutError then.
+        Also the call in progress; it raises TimedOutError then.
         """
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class TransactionalProducer(BatchProducer, Protocol):
     """
 
     def claim(self, timeout_ms: int) -> None:
-        """Shut out every earlier producer of this id and abort what it left open; the first call.
+        """Fence every earlier producer of this id and abort what it left open; the first call.
 
         Raises FencedError, TimedOutError, ConnectError (not allowed).
         """

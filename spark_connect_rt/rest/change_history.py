@@ -1,4 +1,4 @@
-"""The history of changes and the course of offsets, as the management API answers with them.
+"""The history of changes and the offset history, as the management API answers with them.
 
 A change is numbered within its group, upward. Before and after: of a configuration its settings, of a target state
 ``{"state"}``, of offsets ``{"offsets": [{"partition", "offset"}]}``, of a logger ``{"logger", "level"}``. Secrets are

@@ -1,4 +1,4 @@
-"""Server-sent events: a look now and then, what is new goes out, a comment says that the line lives.
+"""Server-sent events: it polls now and then and sends what is new. A comment says that the line lives.
 
 Owns the text of such a stream, its heartbeat, its end when the worker stops, and how many a worker keeps open.
 """

@@ -152,7 +152,7 @@ class ResponseHeaders:
 
 
 class PluginExits:
-    """Turns what is no error, SystemExit of a plug-in first of all, into one; the application answers it 500."""
+    """Turns other exceptions, SystemExit of a plug-in first of all, into errors; the application answers it 500."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app

@@ -1,6 +1,6 @@
 """Shapes of bodies that only the REST API knows; those of the herder's answers are runtime/values.py.
 
-Owns: names and order of fields. Requests are read by request_body.py; their shapes stand here for the description.
+Owns: names and order of fields. Requests are read by request_body.py; their shapes are here for the description.
 """
 
 from __future__ import annotations

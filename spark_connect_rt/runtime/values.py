@@ -42,7 +42,7 @@ class RestartNote(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ProgressNote(JsonShape):
-    """Why a RUNNING task is said to move nothing though there is work (only here, not in Java)."""
+    """Why a RUNNING task counts as motionless though there is work (only here, not in Java)."""
 
     since_ms: int = field(default=0, metadata=described("Milliseconds since 1970."))
     reason: str = ""
@@ -188,7 +188,7 @@ class TaskProgress(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStanding:
-    """Where this worker stands in its group, as of the last tick."""
+    """The place of this worker in its group, as of the last tick."""
 
     worker_id: str
     worker_url: str

@@ -18,7 +18,7 @@ from spark_connect_rt.plugins.counterparts import OFFICIAL_ICEBERG_SINK, counter
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.official_sink import TakenSetting
 
-# The words of a migration report: verdicts, lines, connectors.
+# The terms of a migration report: verdicts, lines, connectors.
 
 
 JAVA, PYTHON = "java", "python"

@@ -184,7 +184,7 @@ def checkpoints(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[st
 def cluster_settings(raw: Mapping[str, str], alias: str | None, bootstrap: str | None) -> dict[str, str]:
     """Return the client settings of one cluster: of ``alias`` in a MirrorMaker's file, else of ``bootstrap`` alone.
 
-    Raises BadConfigError: neither is said.
+    Raises BadConfigError: neither is set.
     """
     if bootstrap:
         return {**raw, "bootstrap.servers": bootstrap}

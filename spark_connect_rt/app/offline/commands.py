@@ -38,9 +38,9 @@ Connector = Annotated[str | None, typer.Option("--connector", help="Only this co
 
 
 def add_store_commands(cli: typer.Typer, act: Act) -> tuple[typer.Typer, Reset]:
-    """Add the two groups of words; ``act`` reads the file, runs, turns errors into exit codes.
+    """Add the two groups of subcommands; ``act`` reads the file, runs, turns errors into exit codes.
 
-    Returns the group ``offsets``, and what ``offsets reset FILE NAME`` does: its word is shared with a cluster's.
+    Returns the group ``offsets``, and what ``offsets reset FILE NAME`` does: the cluster's command has the same name.
     """
     store = typer.Typer(help="The three internal topics: check, back up, restore, repair.", no_args_is_help=True)
     offsets = typer.Typer(help="Offsets of connectors: list, alter, reset, prune.", no_args_is_help=True)

@@ -44,7 +44,7 @@ class ReconcileOptions:
 
 
 def done_batch(checkpoint: Path, source: int) -> DoneBatch:
-    """Return where a query is. Raises BadRequestError: that is no checkpoint of one, or no batch is done."""
+    """Return where a query is. Raises BadRequestError: it is not a checkpoint of a query, or no batch is done."""
     done, begun = _batches(checkpoint / "commits"), _batches(checkpoint / "offsets")
     if not done or done[-1] not in begun:
         raise BadRequestError(f"{checkpoint} is not the checkpoint of a query that has finished a batch")

@@ -257,7 +257,7 @@ CONFIG = ConfigDef(
 class DatagenSourceConnector(SourceConnector):
     """Generates sample records at a chosen rate, for trials and tests.
 
-    As many tasks as are asked for, each with records of its own.
+    As many tasks as are asked for, each with its own records.
     """
 
     def config_def(self) -> ConfigDef:

@@ -224,7 +224,7 @@ def task_rows(partition: TaskPartition) -> Iterator[pa.RecordBatch]:
 def keep_imports() -> None:
     """Have the collector leave alone what this process has imported by now; once.
 
-    Spark's Python collects behind each task, and 1,100 modules are 0.05 CPU seconds to look through.
+    Spark's Python collects behind each task, and 1,100 modules take 0.05 CPU seconds to scan.
     """
     gc.collect()  # before the freeze, which would keep existing garbage
     gc.freeze()

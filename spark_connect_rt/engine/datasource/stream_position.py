@@ -78,7 +78,7 @@ class RepeatedBatch:
     """A batch that is polled again: which of the rows belong to it, and what it still lacks."""
 
     def __init__(self, start: Position, end: Position, *, exact: bool) -> None:
-        """``exact``: each offset of the connector stands behind exactly the rows up to it."""
+        """``exact``: each offset of the connector covers exactly the rows up to it."""
         self._exact = exact
         self.lacking = rows_between(start, end)
         """Source partition -> how many rows."""
@@ -122,7 +122,7 @@ def as_position(offset: Mapping[str, Any]) -> Position:
 
 # One task of a connector as a partition of a read, with everything that an executor needs.
 #
-# Quick to import, as all that plans a read has to be: each query plans in a process of its own
+# Quick to import, as all that plans a read has to be: each query plans in its own process
 # (docs/explanation/spark_costs.md). Reading code is imported where it runs.
 
 

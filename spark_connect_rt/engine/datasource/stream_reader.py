@@ -60,7 +60,7 @@ class StreamPlan:
     starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
     max_records: int | None
     idle_ms: int  # how long a repeated batch waits for rows that must be there
-    exact: bool  # each source offset stands behind exactly the rows up to it
+    exact: bool  # each source offset covers exactly the rows up to it
     book: Callable[[], OffsetBook] | None  # None: Spark's checkpoint is the only memory
     columns: Sequence[str] = tuple(COLUMNS)  # those that Spark gets; a task's rows have POSITION_COLUMNS, too
     max_wait_ms: int | None = None  # how long a micro-batch that has rows is filled; None: until its limit of rows
@@ -76,7 +76,7 @@ class _Polled:
     _small: list[pa.RecordBatch] = field(default_factory=list)
 
     def add(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Append batches. Small ones are joined: each has buffers of its own, many times the size of a few rows."""
+        """Append batches. Small ones are joined: each has its own buffers, many times the size of a few rows."""
         for batch in batches:
             if batch.num_rows < SMALL_ROWS and (not self._small or batch.schema == self._small[0].schema):
                 self._small.append(batch)

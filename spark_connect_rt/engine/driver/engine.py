@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 class OffsetLookUps:
-    """Reads offsets on threads of its own, which end when nothing is left to read."""
+    """Reads offsets on its own threads, which end when nothing is left to read."""
 
     def __init__(self, threads: Threads = MACHINE_THREADS) -> None:
         self._threads = threads

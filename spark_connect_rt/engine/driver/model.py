@@ -133,7 +133,7 @@ class Slot:
     successor: Slot | None = None  # it is retiring: its tasks go there
     overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
     killed_when_empty: bool = False  # condemned: only overdue hosts may be left, then it is killed
-    starved: bool = False  # it was said that it waits for a core
+    starved: bool = False  # its wait for a core was logged
     ending: bool = False  # asked to end, or killed
     killed: bool = False
     lost_jvm: tuple[float, JavaCode | None, tuple[ConnectorTaskId, ...]] = (0.0, None, ())  # the last: when, of whom

@@ -38,7 +38,7 @@ def make_active(session: SparkSession) -> None:
 def register_source(session: SparkSession, source: type[DataSource]) -> None:
     """Register a Python data source, in place of one of the same name. Blocks.
 
-    ``dataSource.register`` first looks whether Java has a source of this name, which ends in an exception for whose
+    ``dataSource.register`` first checks whether Java has a source of this name, which ends in an exception for whose
     text the JVM reads all its messages: 0.2 s of the first slice. If Spark refuses this way, the source is registered
     by ``dataSource.register`` after all.
     """

@@ -74,7 +74,7 @@ class SlotTable:
     def place(self, run: TaskRun) -> float:
         """Host a run, now or as soon as its slot is connected; else return in how many ms to try again.
 
-        A slot that cannot be opened (no descriptor, memory, disk, process or core is left, Spark refuses the job) is
+        A slot that cannot be opened (no free descriptor, memory, disk, process or core, or Spark refuses the job) is
         no loss of any task: opening one is tried again, and what fits into an open slot does not wait for that.
         """
         slot, run.target = run.target, None

@@ -23,7 +23,7 @@ from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSe
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, errant_put, log_sentence
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, place_of
 
-ASK_TIMEOUT_MS = 120_000  # how long a task that asks for the end of its own report waits
+ASK_TIMEOUT_MS = 120_000  # how long a task waits for the end of a report that it made
 log = logging.getLogger(__name__)
 
 

@@ -40,7 +40,7 @@ class RowKind(IntEnum):
     ENDED = 6  # nothing more comes from this host
     ASSIGNED = 7  # sinks: head: partitions to open
     REVOKED = 8  # sinks: head: partitions to flush and close
-    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its DeliveryReports' number
+    CLAIM = 9  # exactly-once sources: fence earlier producers, report "claimed"; head: its DeliveryReports' number
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
     GENERATION = 13  # sinks: head: the generation that the task's group member is in

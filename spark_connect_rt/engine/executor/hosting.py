@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_connect_rt.kafka.executor_clients import ExecutorClients
 
 _SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT))
-END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is under way
+END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is in flight
 log = logging.getLogger(__name__)
 
 

@@ -321,7 +321,7 @@ class ReaderSide:
         self._questions[number] = question
         try:
             self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
-            # The driver gives up a look-up once the task is to stop: an error that comes then is no failure of it.
+            # The driver gives up a look-up once the task is to stop: an error after that does not fail it.
             while not question.answered.wait(STOP_LOOK_EACH_S) or question.error is not None:
                 answerable = question.error is None and time.monotonic() < until_s
                 if self._is_stopping(host) and not answerable:

@@ -141,7 +141,7 @@ def json_columns(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBa
 
 
 def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
-    """Return a column of values as rows of a table; None: they are no flat objects, or ``row_of`` must look at each."""
+    """Return a column of values as rows of a table; None: they are not flat objects, or ``row_of`` must read each."""
     if values.null_count or pa.types.is_null(values.type):
         return None
     if pa.types.is_struct(values.type):

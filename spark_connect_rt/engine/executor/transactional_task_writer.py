@@ -83,7 +83,7 @@ class TransactionalTaskWriter(TaskWriter):
             producer.hurry(end_by_s)
 
     def _produce(self, row: Row) -> None:
-        self._may_end = False  # also if this is cut off in its middle: an end would make half of it visible
+        self._may_end = False  # also if this is interrupted in the middle: an end would make half of it visible
         head = BatchHead.decode(row.head)
         if row.data is not None:
             self._new_topics.ensure(head.topics)
@@ -163,7 +163,7 @@ class TransactionalTaskWriter(TaskWriter):
         self._end_if_due(now_s())
 
     def wait_s(self) -> float | None:
-        """Wait for ever when nothing may end."""
+        """Wait forever when nothing may end."""
         return max(0.0, self._due_s - now_s()) if self._may_end and self._due_s is not None else None
 
     def drain(self) -> None:

@@ -1,6 +1,6 @@
 """Tasks that live in the driver because their work is whole Spark jobs: their life, and the table of them.
 
-Each has a thread of its own; a command acts between two steps. Same commands and events as any other task.
+Each has its own thread; a command acts between two steps. Same commands and events as any other task.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def forget_table(session: Any, connector: str, config: Mapping[str, str]) -> Non
 
 
 def _writer(session: Any, connector: str, config: Mapping[str, str]) -> Any:
-    # A thread of its own has no active session; writers look formats up there.
+    # Its own thread has no active session; writers look formats up there.
     session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
     return writer_for(session, config, ConnectorTaskId(connector, 0))
 

@@ -146,7 +146,7 @@ def _rehearse(start: Callable[..., Any], options: Sequence[str], folder: Path, p
 
 
 def _file_connector(folder: Path) -> bool:
-    """Put Kafka's file connector into a folder; False: it cannot be had, and what it would load is not archived."""
+    """Put Kafka's file connector into a folder; False: it is unavailable, and what it would load is not archived."""
     folder.mkdir(parents=True)
     with contextlib.suppress(ConnectError, OSError):
         for jar in resolve_jars(_FILE_CONNECTOR):

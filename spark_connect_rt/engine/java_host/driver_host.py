@@ -137,7 +137,7 @@ class DriverHost:
             op: the operation (java/, Connectors).
             question: its fields.
             instance: of a running connector, whose questions are answered in order; empty: of none.
-            limit_s: how long to wait; None: a little less than Connect's REST, for a running connector for ever.
+            limit_s: how long to wait; None: a little less than Connect's REST, for a running connector forever.
 
         Raises JavaError: the plug-in raised; JavaHostGoneError: there is no JVM, or it was lost; ConnectError: no
         answer in time.
@@ -269,7 +269,7 @@ class DriverHost:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         else:
-            # From a thread of its own: the socket of a JVM that hangs fills up.
+            # From its own thread: the socket of a JVM that hangs fills up.
             threading.Thread(target=_ask_for_life, args=(process,), name="java-ping", daemon=True).start()
 
     def _end(self, why: str) -> None:
@@ -326,7 +326,7 @@ class DriverHost:
                 error, hosted_s = wrong, 0.0
                 self._trouble = f"No JVM for Java connectors can be started: {wrong}"
                 log.warning("the JVM of Java connectors cannot be started, retrying: %s", wrong)
-            except BaseException as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait for ever
+            except BaseException as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait forever
                 self._fail_all(left, wrong if isinstance(wrong, ConnectError) else ConnectError(repr(wrong)))
                 self._trouble = f"No JVM for Java connectors can be started: {wrong}"
                 return

@@ -199,7 +199,7 @@ class _Jvm:
 
     def on_gone(self, reason: str) -> None:
         if self.used:
-            self._lost()  # before its tasks come again
+            self._lost()  # before its tasks return
         self._lose(reason)
 
     def _lose(self, reason: str, but: int = 0) -> None:

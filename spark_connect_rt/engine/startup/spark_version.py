@@ -57,7 +57,7 @@ FEATURES = (UNIX_SOCKETS, PUSHED_FILTERS, STREAM_ARROW_WRITERS, STREAM_LIMITS, Z
 def minor_of(version: str) -> tuple[int, int]:
     """Return (major, minor) of ``4.0.1``, of a vendor's ``4.0.1-amzn-0``, of ``4.2.0.dev1``.
 
-    Raises ValueError: that is no version.
+    Raises ValueError: it is not a version.
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None:

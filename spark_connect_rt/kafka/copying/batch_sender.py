@@ -1,6 +1,6 @@
 """Sends pieces to the brokers that lead their partitions, until they are acknowledged. One loop.
 
-Of a partition one batch is under way, so its order holds across attempts; of a broker a few requests are, each with
+Of a partition one batch is in flight, so its order holds across attempts; of a broker a few requests are, each with
 the batches of as many partitions as wait. An error that passes is waited for; a batch that a broker refuses is taken
 apart and sent as rows, in halves where it is too large.
 """
@@ -41,7 +41,7 @@ from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
 
-MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
+MOST_REQUESTS = 2  # in flight to one broker: it has one while the other is made; each has a price, so no more
 LANES = tuple(f"produce {number}" for number in range(MOST_REQUESTS))  # a broker answers a connection in order
 FULL_BYTES = 256 << 10  # of a request: with more a byte costs no less
 SAY_STALLED_EACH_S = 10.0
@@ -72,9 +72,9 @@ class BatchSender:
         self._delivery_s, self._retry_s, self._age_s = delivery_ms / 1000, retry_ms / 1000, age_ms / 1000
         self._on_acknowledged = on_acknowledged
         self._waiting: dict[TopicPartition, deque[CopiedBatch]] = {}
-        self._busy: set[TopicPartition] = set()  # under way, or resting until they are tried again
+        self._busy: set[TopicPartition] = set()  # in flight, or resting until they are tried again
         self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
-        self._requests: Counter[int] = Counter()  # under way, by broker
+        self._requests: Counter[int] = Counter()  # in flight, by broker
         self._lanes = defaultdict[int, list[str]](lambda: list(LANES))  # by broker, those without a request
         self._due: set[int] = set()  # brokers to which something will be sent in this step or the next one of the loop
         self._lost: dict[TopicPartition, float] = {}  # without a leader, since when
@@ -119,7 +119,7 @@ class BatchSender:
                 pass
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Give up what is in flight."""
         tasks = [*self._tasks, *([self._refreshing] if self._refreshing else [])]
         for task in tasks:
             task.cancel()
@@ -150,7 +150,7 @@ class BatchSender:
             self._start(self._send(broker, chosen))
 
     def _next_request(self, broker: int) -> dict[TopicPartition, tuple[CopiedBatch, Any]] | None:
-        """Return what leaves next, counted as under way; None: nothing now."""
+        """Return what leaves next, counted as in flight; None: nothing now."""
         if time.monotonic() - self._refreshed_s > self._age_s:
             self._refresh()
         ready = self._ready[broker]
@@ -276,7 +276,7 @@ class BatchSender:
             return
         problem = connect_error(KafkaError(outcome.code), f"producing to {place}")
         # Java's producer sends a batch again whose bytes are not those of its checksum. This one was copied: it is sent
-        # as rows, with a checksum of their own.
+        # as rows, with their own checksum.
         if isinstance(problem, RetriableError) and outcome.code != KafkaError.INVALID_MSG:
             self._rest(place, piece, problem)
         elif piece.head is not None:

@@ -2,7 +2,7 @@
 
 Owns sockets through ``aiokafka.conn`` (TLS and SASL are the library's). A broker answers the requests of one
 connection in order, so a JoinGroup that waits for the slowest member would hold up every heartbeat behind it:
-JoinGroup and SyncGroup get a connection of their own, which lives as long as the rebalance.
+JoinGroup and SyncGroup get their own connection, which lives as long as the rebalance.
 All coroutines belong to the one I/O loop.
 """
 
@@ -322,7 +322,7 @@ async def _give_up(asked: Mapping[asyncio.Task[CoordinatorLink], str]) -> None:
 
 
 def _refusal(error: BaseException) -> Refusal | None:
-    """Return what makes the failure final, if anything. Raises what is no failure to connect."""
+    """Return what makes the failure final, if anything. Raises an error that is not a failure to connect."""
     if isinstance(error, CoordinatorRefusesError):
         return error.refusal
     if isinstance(error, (*NETWORK_ERRORS, CoordinatorUnknownError)):

@@ -380,7 +380,7 @@ class KafkaGroupMember:
         return member.member_id if member.phase is MemberPhase.STABLE and self._inbox.is_empty else ""
 
     def trouble(self) -> str:
-        """Return why the group is not joined, as it was said last. Any thread."""
+        """Return the last reason why the group is not joined. Any thread."""
         return self._trouble
 
     def in_contact(self) -> bool:

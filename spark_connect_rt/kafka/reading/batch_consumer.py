@@ -93,7 +93,7 @@ class KafkaBatchConsumer:
         """See the port. Returns as soon as there is one record, with what else is there.
 
         An error is raised by the call after the one that returned what was read before it: the client's position is
-        behind those rows already, so they would never come again.
+        behind those rows already, so they would never be read again.
         """
         self._raise_problem()
         first = self._consumer.poll(timeout_ms / 1000)
@@ -236,7 +236,7 @@ class _Rows:
         self._chunk("headers", headers)
 
     def batch(self) -> pa.RecordBatch:
-        """Return the consume form; topic and partition stand once in the metadata when all rows share them."""
+        """Return the consume form; topic and partition are in the metadata once when all rows share them."""
         metadata: dict[bytes, bytes] = {}
         columns = {name: _joined(chunks) for name, chunks in self._chunks.items()}
         if len(self._topics) == 1:

@@ -47,7 +47,7 @@ def fetched_rows(
 ) -> Iterator[Fetched]:
     """Yield the rows from ``position`` on, chunk by chunk; arguments and errors as of ``record_columns.records_of``.
 
-    The last batch may be cut off. Key and headers are no columns where they are null in every row.
+    The last batch may be truncated. Key and headers have no columns where they are null in every row.
     """
     if not pay_as_columns(batches):
         found = RecordRows(position, batches, aborted, check_crcs)
@@ -128,7 +128,7 @@ _T = TypeVar("_T")
 
 
 class FetchConsumer:
-    """A BatchConsumer on connections that receive into buffers of its own. One thread."""
+    """A BatchConsumer on connections that receive into its own buffers. One thread."""
 
     def __init__(self, config: Mapping[str, str], watch: LogWatch | None = None) -> None:
         """Take Java's properties, all of which ``fetch_settings`` honours, and who decides about moved logs.

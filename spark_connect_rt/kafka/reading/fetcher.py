@@ -1,4 +1,4 @@
-"""Fetch requests: one under way per broker, for all partitions it leads that are read. One loop.
+"""Fetch requests: one in flight per broker, for all partitions it leads that are read. One loop.
 
 The request that follows an answer is sent before the answer is taken apart, so both sides are busy. Unread are at most
 one answer of each broker and the one behind it. A partition's answer is dropped if the partition was given up or is
@@ -210,7 +210,7 @@ class Fetcher:
         return {topic: counts[topic] for topic in topics if topic in counts}
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End what is in flight."""
         tasks = self._tasks()
         for task in tasks:
             task.cancel()
@@ -324,7 +324,7 @@ class Fetcher:
         return False
 
     def _look_for_lost(self) -> None:
-        """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
+        """Give partitions without a leader some time: a failover, or metadata in flight; raise when it is up."""
         lost = {
             partition: reading for partition, reading in self.readings.items() if partition not in self._links.leaders
         }

@@ -54,7 +54,7 @@ _Column = tuple[npt.NDArray[Any], int] | bytes
 
 
 def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
-    """Return records without key and headers; None: lengths differ so much that this is no good way, or one is null.
+    """Return records without key and headers; None: lengths differ too much for this way, or one is null.
 
     Args:
         values: binary, at least one.

@@ -94,7 +94,7 @@ class CommittedBatches:
 
 
 def whole_batches(batches: bytes) -> Iterator[Batch]:
-    """Yield the batches of the present format, up to one that is cut off or older. Raises DataError: none at all."""
+    """Yield the batches of the present format, up to one that is truncated or older. Raises DataError: none at all."""
     return (_batch_at(batches, start) for start in _starts(batches))
 
 

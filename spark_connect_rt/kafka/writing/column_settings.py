@@ -111,7 +111,7 @@ def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
 def settings_of(config: Mapping[str, str]) -> ColumnSettings:
     """Return what to make a ColumnProducer with, of properties that are honoured.
 
-    Raises BadConfigError: a key store, mechanism or login module that cannot be had.
+    Raises BadConfigError: a key store, mechanism or login module that is unavailable.
     """
     texts = _texts(config)
     numbers = {name: int(config.get(name, usual)) for name, usual in _DEFAULTS.items()}

@@ -69,7 +69,7 @@ async def validation(api: Api, plugin: str, config: Mapping[str, str]) -> Any:
 
 
 async def posted_config(api: Api, fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the configuration that an editor sends, secrets put in. Raises ApiError: it is none."""
+    """Return the configuration that an editor sends, secrets put in. Raises ApiError: it is invalid."""
     config, problem = read_json((fields.get("config") or [""])[0])
     if problem:
         raise ApiError(400, f"The configuration cannot be read: {problem}")

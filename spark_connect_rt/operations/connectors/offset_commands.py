@@ -47,7 +47,7 @@ Override = Annotated[list[str] | None, typer.Option("--set", help="With a worker
 
 
 def add_offset_words(offsets: typer.Typer, file_reset: FileReset) -> None:
-    """Add them to the words of ``offsets``."""
+    """Add them to the subcommands of ``offsets``."""
     _add_present(offsets, file_reset)
     _add_past(offsets)
 

@@ -266,7 +266,7 @@ class LetterConverter:
     def data(self, wanted: Any, before: Shown, original: bytes | None) -> bytes | None:
         """Return the bytes of a shown value that was edited; ``before`` is how ``original`` was shown.
 
-        Raises DataError: it is no shown value, is of one that is shown cut, does not fit the schema, or the converter
+        Raises DataError: it is not a shown value, is of a truncated one, does not fit the schema, or the converter
         cannot read the outcome.
         """
         if wanted is None:

@@ -1,6 +1,6 @@
 """The last events of this worker, in memory: a RecordEvent, and what ``/admin/events`` of any worker reads.
 
-Owns their ids and bounds. Each kind has bounds of its own, so that ten thousand tasks that start do not push out the
+Owns their ids and bounds. Each kind has its own bounds, so that ten thousand tasks that start do not push out the
 rebalance that made them.
 """
 

@@ -1,6 +1,6 @@
 """Writes the history on its own thread, so that a topic that is away delays no request.
 
-Owns the thread, and the last look at each change before it is recorded: secrets out, what is recorded already dropped,
+Owns the thread, and the last check of each change before it is recorded: secrets out, what is recorded already dropped,
 what was changed while no worker of ours looked. It takes every change at once. Changes that cannot be written wait, up
 to a number, and ``problem`` reports them.
 """

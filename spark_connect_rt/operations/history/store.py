@@ -87,7 +87,7 @@ def encode_map(value: Mapping[str, Any]) -> bytes:
 
 
 def decode_map(value: bytes) -> dict[str, Any]:
-    """Raises DataError: the value is no JSON object."""
+    """Raises DataError: the value is not a JSON object."""
     found = decode_json(value)
     if not isinstance(found, dict):
         raise DataError("a change must be a JSON object")

@@ -102,7 +102,7 @@ class OffsetTimelineKeeper:
         return points[-1] if points else None
 
     def look(self) -> int:
-        """Write what changed since the last look; return how many connectors had moved. Raises ConnectError."""
+        """Write what changed since the last round; return how many connectors had moved. Raises ConnectError."""
         if not self._led:
             self._store.refresh(READ_LIMIT_MS)  # the earlier leader's parts are continued here
             self._led = True

@@ -66,7 +66,7 @@ class SinkRanges:
 
 
 def history_topics(config: WorkerConfig) -> tuple[TopicSpec, TopicSpec] | None:
-    """Return the topics of changes and of the course of offsets; None: a standalone worker has none."""
+    """Return the topics of changes and of the offset history; None: a standalone worker has none."""
     if "config" not in config.storage:
         return None
     configs = config.storage["config"]

@@ -181,7 +181,7 @@ class Overview(Protocol):
         """Return the workers. Blocks as ``page``."""
 
     def changes(self, since_ms: int) -> OverviewChange:
-        """Return what changed after the look of that time; 0: nothing, but the time of the last look. Does not block.
+        """Return what changed after the poll of that time; 0: nothing, but the time of the last poll. Does not block.
 
         As long as clients ask now and then, the worker looks every two seconds, once for all of them.
         """

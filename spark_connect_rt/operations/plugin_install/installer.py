@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # Jars that Connect itself contains, and that a plug-in's folder must not hold: those of a Maven closure. Pure.
 #
-# A plug-in's class loader looks in its own folder first. With a Jackson of its own there, the modules that Connect's
-# service files name are no subtypes of its ``Module``: the plug-in fails at its start. Vendors' archives leave these
+# A plug-in's class loader looks in its own folder first. With its own Jackson there, the modules that Connect's
+# service files name are not subtypes of its ``Module``: the plug-in fails at its start. Vendors' archives leave these
 # out; the dependencies of a coordinate do not.
 
 

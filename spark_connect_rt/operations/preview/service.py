@@ -364,7 +364,7 @@ def _takes_back(connector: SinkConnector) -> bool:
 
 
 def shown_stage(stage: Mapping[str, Any]) -> PreviewStage:
-    """Return a stage of what an executor sent. Raises ConnectError: it is none."""
+    """Return a stage of what an executor sent. Raises ConnectError: it is invalid."""
     try:
         record, data = stage["record"], stage.get("bytes")
         return PreviewStage(

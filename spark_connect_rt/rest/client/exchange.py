@@ -32,7 +32,7 @@ T = TypeVar("T")
 BODY_LIMIT_BYTES = 256 * 1024 * 1024
 PAUSE_S = 0.5
 _GATEWAY = frozenset({502, 503, 504})
-_MESSAGE_LIMIT = 4_000  # characters of a refusal that is no JSON
+_MESSAGE_LIMIT = 4_000  # characters of a refusal that is not JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def group() -> Call[GroupJson]:
 def events(
     *, kind: Sequence[str] = (), connector: str = "", since_ms: int | None = None, limit: int = 100
 ) -> Call[EventListJson]:
-    """Ask for the group's story, newest first."""
+    """Ask for the group's events, newest first."""
     query = query_of(kind=list(kind), connector=connector, since_ms=since_ms, limit=limit)
     return Call("GET", "/admin/events", query)
 

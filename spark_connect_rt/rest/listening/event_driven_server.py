@@ -22,7 +22,7 @@ from spark_connect_rt.base.descriptor_limit import NOWHERE, descriptor_limit
 from spark_connect_rt.rest.listening.connections import BODY_BYTES_PER_S, REQUEST_LIMIT_S, Connections
 from spark_connect_rt.rest.listening.turns import only_health
 
-# uvicorn's HTTP/1.1 connection with limits: a client that sends or reads too slowly is cut off.
+# uvicorn's HTTP/1.1 connection with limits: the connection of a client that sends or reads too slowly is closed.
 #
 # uvicorn bounds only the time between an answer and the next byte. Owns the phases of a request as h11 sees them; the
 # numbers are in connections.py.
@@ -160,7 +160,7 @@ class ReservedDescriptors:
         self._held: list[int] = []
 
     def hold(self) -> None:
-        """Take as many as are to be had, up to the wanted number."""
+        """Take as many as are available, up to the wanted number."""
         try:
             while len(self._held) < self._count:
                 self._held.append(os.open(NOWHERE, os.O_RDONLY | os.O_CLOEXEC))

@@ -17,7 +17,7 @@ class FreePorts:
         self._bound: dict[tuple[str, int], socket.socket] = {}
 
     def settled(self, listener: Listener) -> Listener:
-        """Return the listener with the port that it has from now on. Raises OSError: it cannot be had."""
+        """Return the listener with the port that it has from now on. Raises OSError: it is unavailable."""
         if listener.port:
             return listener
         bound = listening(listener.host, 0)

@@ -133,6 +133,6 @@ def expected(
     except BaseException:  # the same is found again, and said, by validation
         log.debug("connector=%s too little is known to prepare for its tasks", name, exc_info=True)
         return None
-    if code is None or code.alone:  # a task of its own JVM starts that itself
+    if code is None or code.alone:  # a task alone in a JVM starts that itself
         return None
     return Expect(ConnectorTaskId(name, 0), code, executor_worker_config(worker))

@@ -1,4 +1,4 @@
-"""Source offsets of connectors, also of those with an offset topic of their own (Java ``ConnectorOffsetBackingStore``).
+"""Source offsets of connectors, also of those with their own offset topic (Java ``ConnectorOffsetBackingStore``).
 
 Owns: which topic counts. A connector's own topic is written first and must succeed; the worker's follows, best effort,
 so that the connector can be configured back. Reads: its own first, the worker's where it says nothing.
@@ -61,7 +61,7 @@ class SourceOffsetStores:
         self._used: dict[str, _Key] = {}  # connector -> its store
 
     def wanted(self, config: StoredConfig) -> bool:
-        """Return whether a connector of this configuration may have an offset topic of its own; ``open`` knows."""
+        """Return whether a connector of this configuration may have its own offset topic; ``open`` knows."""
         return self._open_store is not None and OWN_TOPIC in config
 
     def open(self, connector: str, stored: StoredConfig) -> OffsetStore | None:

@@ -195,9 +195,7 @@ def test_a_task_reads_in_its_stop_what_became_durable(sources: Sources) -> None:
     assert sources.notes()[-1] == "stop 2"
 
 
-def test_a_task_starts_at_its_offsets_pauses_and_resumes(
-    sources: Sources, file_plugin: Path, tmp_path: Path
-) -> None:
+def test_a_task_starts_at_its_offsets_pauses_and_resumes(sources: Sources, file_plugin: Path, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text("".join(f"{n}\n" for n in range(5_000)), encoding="utf-8")
     config = {"connector.class": "FileStreamSource", "file": str(file), "topic": "t"}

@@ -92,7 +92,7 @@ class JavaTransformation(JavaPlugin, Transformation):
         return isinstance(predicate, JavaPredicate)
 
     def apply(self, record: R) -> R | None:
-        """Return the transformed record: a crossing of its own."""
+        """Return the transformed record: a separate crossing."""
         if self._crossing is None:
             self._crossing = JvmSegment([JavaStep(self, None, False)])
         applied = self._crossing.apply_all([record])[0]

@@ -28,7 +28,7 @@ from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_state import ClusterConfigState
 
-# Hands task configurations to the leader over HTTP, signed, on a thread of its own (KIP-507).
+# Hands task configurations to the leader over HTTP, signed, on its own thread (KIP-507).
 
 
 log = logging.getLogger(__name__)
@@ -243,7 +243,7 @@ class PublishTaskConfigs:
         """Write the sets of these connectors, or the first of them: one write and one rebalance for all."""
         store = self._deps.config_store
         if not reasons or self._calls.busy or not store.may_lead():
-            return ""  # the end of what is under way wakes the tick
+            return ""  # the end of what is in progress wakes the tick
         sets = self._together(reasons)
         written = {name: self._pending[name] for name in sets}
         for pending in written.values():

@@ -1,6 +1,6 @@
-"""Takes down what each rebalance was, as this worker saw it, for the group's own story (``/admin/events``).
+"""Records each rebalance, as this worker saw it, for the group's event log (``/admin/events``).
 
-Owns the times and what was held before. Decides nothing; the words are group.rebalance_facts'. Tick thread only.
+Owns the times and what was held before. Decides nothing; group.rebalance_facts has the texts. Tick thread only.
 """
 
 from __future__ import annotations
