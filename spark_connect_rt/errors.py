@@ -25,7 +25,7 @@ ConnectError
 
 The exception that a sink task raises from ``put`` decides about its records, whatever ``errors.tolerance`` is:
 
-RetriableError   the same records come again: the target is away and the sink still has patience
+RetriableError   the same records are delivered again: the target is away and the sink still has patience
 ExternalError    the task fails and nothing is committed: the target stayed away until the retries were used up, or does
                  not let the sink work at all (credentials, address, permissions)
 DataError        a record is to blame. With ``errors.tolerance=all`` it is found and dead-lettered; else the task fails
@@ -123,7 +123,7 @@ class BadRequestError(ConnectError):
 
 
 class ConfigConflictError(ConnectError):
-    """The configuration is not the one that the request is about: somebody changed it meanwhile."""
+    """The configuration is not the one that the request is about: another client changed it meanwhile."""
 
     code = "CRT-1036"
 

@@ -52,7 +52,7 @@ class ClientShape:
 
 
 SHAPES = (
-    ClientShape("RootJson", ["WorkerVersion"], "The answer of ``GET /``.", is_partial=False),
+    ClientShape("RootJson", ["WorkerVersion"], "The JSON answer of ``GET /``.", is_partial=False),
     ClientShape(
         "TaskIdJson", ["ConnectorTaskId"], "The name of a connector and the number of a task.", is_partial=False
     ),
@@ -71,19 +71,21 @@ SHAPES = (
     ClientShape(
         "ConnectorStatusJson",
         ["ConnectorStateInfo"],
-        "The answer of ``GET /connectors/NAME/status``.",
+        "The JSON answer of ``GET /connectors/NAME/status``.",
         is_partial=False,
     ),
-    ClientShape("TaskInfoJson", ["TaskInfo"], "An element of ``GET /connectors/NAME/tasks``.", is_partial=False),
-    ClientShape("OffsetJson", ["ConnectorOffset"], "An element of ``GET /connectors/NAME/offsets``.", is_partial=False),
+    ClientShape("TaskInfoJson", ["TaskInfo"], "A JSON element of ``GET /connectors/NAME/tasks``.", is_partial=False),
+    ClientShape(
+        "OffsetJson", ["ConnectorOffset"], "A JSON element of ``GET /connectors/NAME/offsets``.", is_partial=False
+    ),
     ClientShape(
         "PluginJson",
         ["PluginInfo"],
-        "An element of ``GET /connector-plugins``.",
+        "A JSON element of ``GET /connector-plugins``.",
         is_partial=False,
         kept={"version": "str | None"},
     ),
-    ClientShape("LoggerLevelJson", ["LoggerLevel"], "An element of ``GET /admin/loggers``.", is_partial=False),
+    ClientShape("LoggerLevelJson", ["LoggerLevel"], "A JSON element of ``GET /admin/loggers``.", is_partial=False),
     ClientShape(
         "RowJson",
         ["ConnectorRow"],
@@ -92,24 +94,24 @@ SHAPES = (
     ClientShape(
         "OverviewJson",
         ["OverviewPage"],
-        "The answer of ``GET /admin/overview``.",
+        "The JSON answer of ``GET /admin/overview``.",
         kept={"records_per_second": "float | None", "unanswered": _WORKERS},
     ),
-    ClientShape("TaskJson", ["TaskRow"], "A task on the page of its connector."),
+    ClientShape("TaskJson", ["TaskRow"], "A task, as on the page of its connector."),
     ClientShape(
         "ConnectorPageJson",
         ["ConnectorDetail"],
-        "The answer of ``GET /admin/connectors/NAME``.",
+        "The JSON answer of ``GET /admin/connectors/NAME``.",
         without=frozenset({"at_ms", "trace", "unanswered", "version"}),
     ),
     ClientShape(
         "WorkerJson",
         ["GroupWorkerRow"],
-        "An element of ``GET /admin/group``. ``runtime`` is spark-connect-rt or java.",
+        "A JSON element of ``GET /admin/group``. ``runtime`` is spark-connect-rt or java.",
         without=frozenset({"why"}),
     ),
-    ClientShape("GroupJson", ["GroupInfo"], "The answer of ``GET /admin/group``.", without=frozenset({"at_ms"})),
-    ClientShape("EventJson", ["GroupEvent"], "An element of ``GET /admin/events``."),
+    ClientShape("GroupJson", ["GroupInfo"], "The JSON answer of ``GET /admin/group``.", without=frozenset({"at_ms"})),
+    ClientShape("EventJson", ["GroupEvent"], "A JSON element of ``GET /admin/events``."),
     ClientShape(
         "EventListJson",
         ["EventList"],
@@ -126,7 +128,7 @@ SHAPES = (
     ClientShape(
         "ChangeJson",
         ["Change"],
-        "An element of ``GET /admin/history``.",
+        "A JSON element of ``GET /admin/history``.",
         without=frozenset({"changed_unseen", "state"}),
         kept={"before": "Any", "after": "Any", "who": "str", "worker_id": "str"},
     ),
@@ -145,7 +147,7 @@ SHAPES = (
     ClientShape(
         "LetterPageJson",
         ["LetterPage"],
-        "The answer of ``GET /admin/dead-letters``.",
+        "The JSON answer of ``GET /admin/dead-letters``.",
         without=frozenset({"scanned"}),
         kept={"topic": "str"},
     ),
@@ -155,7 +157,7 @@ SHAPES = (
         "A replay that is running, done, stopped or failed. A dry run has ``sample`` instead.",
         without=_NOT_OF_REPLAYS,
     ),
-    ClientShape("PreviewJson", ["Preview"], "The answer of ``POST /admin/preview``."),
+    ClientShape("PreviewJson", ["Preview"], "The JSON answer of ``POST /admin/preview``."),
     ClientShape(
         "CheckLineJson",
         ["CheckLine"],

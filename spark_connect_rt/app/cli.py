@@ -73,7 +73,7 @@ OTHER_WORDS = {
 
 
 class _Words(TyperGroup):
-    """The words of the command line, in the singular and the plural."""
+    """The nouns of the command line, in the singular and the plural."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return super().get_command(ctx, OTHER_WORDS.get(cmd_name, cmd_name))

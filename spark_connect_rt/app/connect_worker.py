@@ -1,7 +1,7 @@
 """The common part of both kinds of worker, and the order in which it starts and stops.
 
 REST listens first, then the herder reads the internal topics, then Spark starts. Nothing waits for Spark but the tasks.
-The kinds say what the herder stands on.
+The kinds say what the herder is built on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from spark_connect_rt.topics.offset_store import OffsetStore
 
 BROKER_LIMIT_MS = 15_000
 STOP_LIMIT_S = 60.0
-FEW_CPUS = 3  # with more of them, Spark starts beside a long offset topic: sinks do not wait for it
+FEW_CPUS = 3  # with more of them, Spark starts while a long offset topic is read: sinks do not wait for it
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     @abstractmethod
     def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
-        """Return what the herder stands on. Nothing is connected yet."""
+        """Return what the herder is built on. Nothing is connected yet."""
 
     @abstractmethod
     def _new_herder(self, dependencies: HerderDependencies) -> Herder:
@@ -155,7 +155,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         return spark_runner(self.config, report=self.supervisor.failed)
 
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
-        """Return the worker's REST API; None: it has none of its own."""
+        """Return the worker's REST API; None: it has no separate one."""
         plugins = plugins_of(self.config.raw)
         import_plugins_when_named(self.config.raw)
         import_only(plugins.may_import)  # names of classes come from any client of the REST API

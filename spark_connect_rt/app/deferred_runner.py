@@ -26,7 +26,7 @@ def with_stores(launch: TaskLaunch) -> TaskLaunch:
 
 
 class DeferredRunner:
-    """Port TaskRunner in front of one that ``factory`` makes on a thread of its own.
+    """Port TaskRunner in front of one that ``factory`` makes on its own thread.
 
     ``prepare`` changes each launch before the runner sees it, to add facts that executors cannot find for themselves.
     """
@@ -37,7 +37,7 @@ class DeferredRunner:
         prepare: Callable[[TaskLaunch], TaskLaunch] = lambda launch: launch,
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` is called when there will be no runner. Waiting calls are then dropped, as the worker ends."""
+        """``report`` is called if no runner can be built. Waiting calls are then dropped, as the worker ends."""
         self._report = report
         self._factory = factory
         self._prepare = prepare

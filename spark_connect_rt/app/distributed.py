@@ -29,7 +29,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 
 START_LIMIT_S = 120.0
-YOUNG_OBJECTS = 10_000  # made before they are looked through: 700 unless set, for each request several times
+YOUNG_OBJECTS = 10_000  # made before they are scanned: 700 unless set, for each request several times
 WARM_LIMIT_S = 180.0  # then a running group is joined with a cold engine
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class WorkerService(Protocol):
-    """A part with threads or clients of its own. The worker goes on without one that cannot start, and says so."""
+    """A part with its own threads or clients. If it cannot start, the worker logs that and continues without it."""
 
     def start(self) -> None:
         """Start it; returns at once."""
@@ -71,7 +71,7 @@ def _group_reads(around: WorkerContext) -> HttpGroupReads:
 
 
 def _group_events(around: WorkerContext, reads: HttpGroupReads) -> GroupEvents | None:
-    """Return the group's own story; None: this worker's herder records none."""
+    """Return the group's event log; None: this worker's herder records none."""
     deps = around.dependencies
     if not isinstance(deps.record_event, EventMemory):
         return None

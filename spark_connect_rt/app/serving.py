@@ -31,7 +31,7 @@ class Flag(Protocol):
 
 
 def await_end(stop_asked: Flag, tick_ended: Flag, worker_id: str, supervisor: Supervisor | None = None) -> int:
-    """Wait for a signal, for the end of spark-submit, of a part of the worker or of the tick; return the exit code."""
+    """Wait for a signal, or for the end of spark-submit, a part of the worker or the tick; return the exit code."""
     submitted_by = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
     while not stop_asked.wait(LOOK_EVERY_S):
         if submitted_by is not None and os.getppid() != submitted_by:
@@ -39,7 +39,7 @@ def await_end(stop_asked: Flag, tick_ended: Flag, worker_id: str, supervisor: Su
             break
         if supervisor is not None and supervisor.failure is not None:
             return exit_code_of(supervisor.failure.part)
-        if tick_ended.is_set():  # no one asked for it: the tick thread is gone
+        if tick_ended.is_set():  # not requested: the tick thread has ended
             return EXIT_TICK_CRASHED
     return 0
 
@@ -133,7 +133,7 @@ def unwind_when_asked() -> None:
 
     Main thread only. A second SIGTERM ends the process as it stands. In the middle of an import the exception waits for
     the import's end; so does the KeyboardInterrupt of SIGINT: the interpreter may swallow it there, or keep its lock of
-    all imports for ever, and every thread that imports something would stand still.
+    all imports forever, and every thread that imports something would stand still.
     """
     waits = [int(signal.SIGALRM)]  # the signal that came in the middle of an import
 

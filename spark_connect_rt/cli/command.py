@@ -1,7 +1,7 @@
 """Common parts of every command on a cluster: ``--context``, ``--url``, one session, exit codes.
 
-``command`` turns ``act(session, ...)`` into a function for typer with those options beside its own. A parameter that is
-a dataclass stands for its fields: options that several words share.
+``command`` turns ``act(session, ...)`` into a function for typer with those options and its own. A parameter that is
+a dataclass stands for its fields: options that several subcommands share.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Note = Annotated[str | None, typer.Option("--note", help="A note for the history
 
 
 def changing(act: Callable[..., int | None]) -> Callable[..., None]:
-    """Return what ``command`` does, with ``--note`` beside: for words that change something."""
+    """Return what ``command`` does, with ``--note`` added: for subcommands that change something."""
     return command(act, notes=True)
 
 

@@ -40,7 +40,7 @@ class Context:
     admin_urls: tuple[str, ...] = ()
 
     def connection(self) -> ClusterConnection:
-        """Return how to reach it. Raises BadConfigError: an address is none, a file cannot be read."""
+        """Return how to reach it. Raises BadConfigError: an address is invalid, or a file cannot be read."""
         given = connection_to(",".join(self.urls))
         return replace(
             given,
@@ -142,7 +142,7 @@ def readable_by_others(path: Path) -> bool:
 def chosen(contexts: Contexts, environment: Mapping[str, str], name: str | None, url: str | None) -> Context:
     """Return the cluster that is meant: ``--url``, ``--context``, CONNECTRT_URL, the current context, this machine.
 
-    ``--url`` beside ``--context``: that context's credentials for another address. Raises NotFoundError.
+    ``--url`` with ``--context``: that context's credentials for another address. Raises NotFoundError.
     """
     if name:
         context = contexts.named(name)

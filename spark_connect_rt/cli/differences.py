@@ -1,7 +1,7 @@
 """Differences between two configurations, or between two sets of offsets, and their display. Pure.
 
 A setting that looks as if it held a secret, by its name or its value, is shown as changed, never with its value; a
-reference to a config provider is none.
+reference to a config provider is not hidden.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def config_differences(before: Mapping[str, str], after: Mapping[str, str]) -> l
 def offset_differences(
     before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
 ) -> list[SettingDifference]:
-    """Return which partitions have other offsets; an offset of None is none."""
+    """Return which partitions have other offsets; an offset of None is a missing offset."""
     return config_differences(_by_partition(before), _by_partition(after))
 
 

@@ -21,7 +21,7 @@ from spark_connect_rt.errors import BadConfigError, BadRequestError
 # plain configuration with its ``name``, a list of either, what ``get connectors -o json`` and ``GET
 # /connectors?expand=info`` write, Strimzi's KafkaConnector, a Kubernetes list, and a ConfigMap whose files are
 # connectors. YAML may hold several documents; those that are something else are skipped with a warning that says what
-# they are. Every value is the text that stands there: ``yes`` and ``007`` stay what they are.
+# they are. Every value is the text of the file: ``yes`` and ``007`` stay what they are.
 
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def documents_of(text: str, source: str, default_name: str = "") -> list[Documen
     """Return the connectors of one file; ``source`` is its name and says by its end what it holds.
 
     ``default_name``: of a configuration with a class and without a name. Empty: such a configuration is refused.
-    Raises BadConfigError: it cannot be read, or what it holds is no connector.
+    Raises BadConfigError: it cannot be read, or does not hold a connector.
     """
     if len(text) > MOST_BYTES:
         raise BadConfigError({source: [f"must be at most {MOST_BYTES} bytes"]})
@@ -69,7 +69,7 @@ def documents_of(text: str, source: str, default_name: str = "") -> list[Documen
 
 
 def without_twins(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents. Raises BadConfigError: a name stands in two of them."""
+    """Return the documents. Raises BadConfigError: a name is in two of them."""
     by_name: dict[str, Document] = {}
     problems: dict[str, list[str]] = {}
     for document in documents:

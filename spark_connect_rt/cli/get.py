@@ -39,7 +39,7 @@ def get(session: Session, kind: Kind, asked: GetQuery, output: Output) -> int:
 
 
 def follow_changes(session: Session, kind: Kind, asked: GetQuery, output: Output, every_s: float) -> int:
-    """Write the items, then each that changes, until Ctrl-C. A worker that is away is said once, and asked again."""
+    """Write the items, then each that changes, until Ctrl-C. An unreachable worker is reported once."""
     before: dict[str, Item] = {}
     table = Table(kind.columns, output is Output.WIDE, session.terminal.styled)
     away, first = "", True
@@ -65,7 +65,7 @@ def follow_changes(session: Session, kind: Kind, asked: GetQuery, output: Output
 
 
 def _ordered(kind: Kind, items: Sequence[Item], output: Output) -> Sequence[Item]:
-    """Return the items with those first that somebody should look at, in a table."""
+    """Return the items in a table, those that need attention first."""
     if kind.rank is None or output not in (Output.TABLE, Output.WIDE):
         return items
     return sorted(items, key=kind.rank)

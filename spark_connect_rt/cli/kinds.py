@@ -53,7 +53,7 @@ def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str
 
 
 def enriched(rows: Iterable[Row], overview: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return the rows with what the overview knows beside: rate, lag, errors, last error, why abnormal."""
+    """Return the rows with what the overview adds: rate, lag, errors, last error, why abnormal."""
     known = {entry["name"]: entry for entry in overview}
     more = ("records_per_second", "lag", "errors", "last_error", "last_error_at_ms", "stalled", "abnormal", "why")
     return [row | {key: known.get(row["name"], {}).get(key) for key in more} for row in rows]
@@ -158,7 +158,7 @@ class Kind:
     key: Callable[[Item], str] = field(default=lambda item: str(item["name"]))
     aliases: tuple[str, ...] = ()
     single: bool = False  # a name means one item, not a list of items
-    rank: Callable[[Item], int] | None = None  # where an item stands in a table; machines get them by name
+    rank: Callable[[Item], int] | None = None  # the place of an item in a table; machines get them by name
 
 
 def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:
@@ -247,7 +247,7 @@ def _plugins(session: Session, asked: GetQuery) -> Sequence[Item]:
 
 
 def plugin_sentences(session: Session) -> dict[str, str]:
-    """Return class -> what the plug-in does, of those that say so; nothing from a worker that does not tell."""
+    """Return class -> what the plug-in does, of those that say so; nothing from a worker that does not report it."""
     try:
         report = session.ask_if_served(management_calls.plugins_report())
     except RefusedError:  # the worker serves it to others only

@@ -69,7 +69,7 @@ def task_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names that begin so, of the kind that stands before."""
+    """Return the names that begin so, of the kind that the argument before names."""
     from spark_connect_rt.cli.kinds import kind_of
     from spark_connect_rt.errors import ConnectError
 

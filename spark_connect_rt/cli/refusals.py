@@ -24,7 +24,7 @@ _COMMANDS = (
     ("then send the request again", "then try again"),
     ("Read the configuration again, review 'diff', then repeat", "Read the configuration again, then repeat"),
 )
-"""(words of a hint, what they are here); the longer path of two stands first."""
+"""(words of a hint, what they are here); the longer path of two is first."""
 _NO_CLASS = re.compile(
     r"Failed to find any class that implements Connector and which name matches (?P<name>\S+), "
     r"available connectors are: (?P<there>[^;]*)(?P<rest>.*)",
@@ -36,7 +36,7 @@ _NEAR = 3
 
 def refusal_lines(error: RefusedError) -> list[str]:
     """Return the lines of a refusal: code and message, each problem, what to do."""
-    if error.problems:  # each stands in the message, too, without its setting
+    if error.problems:  # the message contains each, too, without its setting
         first = str(error).partition("\n")[0]
         problems = [f"  {key}: {in_short(why)}" for key, reasons in error.problems.items() for why in reasons]
         return [f"{error.code}: {first}", *problems]

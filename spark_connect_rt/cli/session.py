@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class ChangedMeanwhileError(ConnectError):
-    """Somebody else changed it since it was read: look again."""
+    """Another client changed it since it was read: look again."""
 
     code = "CRT-1193"
 
@@ -56,7 +56,7 @@ class CommandContext:
 
 
 def surroundings_in(given: object) -> CommandContext:
-    """Return what a command stands in: this machine, or what a test gives it."""
+    """Return the surroundings of a command: this machine, or those that a test gives it."""
     return given if isinstance(given, CommandContext) else CommandContext()
 
 
@@ -158,7 +158,7 @@ def run(session: Session, act: Callable[[Session], int | None]) -> int:
     """Return the exit code of a command; a refusal is written to standard error."""
     try:
         code = act(session) or 0
-        session.terminal.out.flush()  # a pipe that nobody reads any more is noticed here, not at the end of Python
+        session.terminal.out.flush()  # a pipe without a reader is noticed here, not at the end of Python
         return code
     except ConnectError as error:
         session.terminal.out.flush()

@@ -21,7 +21,7 @@ _STATE_STYLES = {
     "UNASSIGNED": "cyan",
     "RESTARTING": "cyan",
 }
-WIDTH = 100  # columns, where nobody says how many there are
+WIDTH = 100  # columns, where the width is unknown
 _ALLOWED = frozenset("\n\t")
 
 
@@ -36,7 +36,7 @@ class Terminal:
     ask: Callable[[str], str] = input
 
     def is_interactive(self) -> bool:
-        """Return whether somebody sits there who can answer."""
+        """Return whether a user can answer questions."""
         if self.interactive is not None:
             return self.interactive
         return sys.stdin.isatty() and self.out.isatty()
@@ -78,7 +78,7 @@ class Terminal:
         self.err.write(harmless(text) + "\n")
 
     def confirmed(self, question: str) -> bool:
-        """Ask for a yes. Where nobody sits, the answer is no."""
+        """Ask for a yes. Without a terminal, the answer is no."""
         if not self.is_interactive():
             return False
         self.out.flush()

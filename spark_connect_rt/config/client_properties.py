@@ -213,7 +213,7 @@ def log_client_properties(worker: WorkerConfig, kind: str, delivery_limit_ms: in
     Args:
         worker: the worker's settings.
         kind: "configs", "offsets" or "statuses"; ends the client id.
-        delivery_limit_ms: how long an append may be under way; None: as long as for any topic (I7).
+        delivery_limit_ms: how long an append may be in progress; None: as long as for any topic (I7).
     """
     shared = {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}{kind}"}
     # The group is never joined: librdkafka wants an id, and this one the worker is surely allowed to look up.

@@ -122,7 +122,7 @@ ENGINE = ConfigDef(
             Type.STRING,
             "worker",
             LOW,
-            "What ./spark-submit.sh starts with this file: a distributed worker, or the quickstart.",
+            "The program that ./spark-submit.sh starts with this file: a distributed worker, or the quickstart.",
             one_of("worker", "quickstart"),
         ),
         ConfigKey(

@@ -117,9 +117,9 @@ PLUGIN_INSTALL = ConfigDef(
             Type.STRING,
             LOOPBACK,
             MEDIUM,
-            "Who may install and remove plug-ins over REST. loopback: clients on this machine, on admin.listeners "
-            "with only loopback addresses or with the token of connectrt.plugins.install.token.file. allow: every "
-            "client of the REST API. deny: no client. Plug-in code runs with the worker's rights.",
+            "The clients that may install and remove plug-ins over REST. loopback: those on this machine, on "
+            "admin.listeners with only loopback addresses or with the token of connectrt.plugins.install.token.file. "
+            "allow: every client of the REST API. deny: no client. Plug-in code runs with the worker's rights.",
             one_of(LOOPBACK, ALLOW, DENY, ignore_case=True),
         ),
         ConfigKey(
@@ -136,9 +136,9 @@ PLUGIN_INSTALL = ConfigDef(
             Type.LIST,
             (),
             MEDIUM,
-            "What may be installed, separated by commas. * matches any text. Coordinates (io.debezium:*), hosts "
-            "of URLs (plugins.example.com), whole URLs, file:/folder/*, Python distributions (pypi:orders*). "
-            "Empty: anything.",
+            "The sources that may be installed, separated by commas. * matches any text. Coordinates "
+            "(io.debezium:*), hosts of URLs (plugins.example.com), whole URLs, file:/folder/*, "
+            "Python distributions (pypi:orders*). Empty: anything.",
         ),
         ConfigKey(
             SIZE_MAX,
@@ -198,7 +198,7 @@ HEALTH = ConfigDef(
             Type.STRING,
             "none",
             MEDIUM,
-            "What happens to a FAILED connector or task. none: it waits for a manual restart, as in Java. "
+            "The treatment of a FAILED connector or task. none: it waits for a manual restart, as in Java. "
             "backoff: its worker restarts it after a wait that doubles each time.",
             one_of("none", "backoff"),
             GROUP,

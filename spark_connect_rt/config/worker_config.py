@@ -70,7 +70,7 @@ CLIENTS = ConfigDef(
             Type.STRING,
             "rebootstrap",
             LOW,
-            "What a client does when none of the known brokers answers.",
+            "The action of a client when none of the known brokers answers.",
             one_of("none", "rebootstrap", ignore_case=True),
         ),
         ConfigKey(

@@ -131,7 +131,7 @@ def form_of(
         answer: of a validation; an empty one when there was none.
         given: the configuration that was validated, secrets and all: none of them is in the form.
         problem: why there is no answer.
-        untouched: nobody has typed anything yet, so settings that are still empty are not shown as wrong.
+        untouched: the user has not typed anything yet, so settings that are still empty are not shown as wrong.
     """
     fields: dict[str, list[FormField]] = {}
     declared = _by_name(answer.get("configs") or ())
@@ -198,7 +198,7 @@ def _in_order(group: str, fields: Sequence[FormField], orders: Mapping[str, int]
 def _by_name(configs: Iterable[Any]) -> dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Return setting -> (declaration, finding), empty where there is none; ``choices`` are put into the finding.
 
-    A setting that stands twice keeps its first place and all complaints.
+    A setting that is listed twice keeps its first place and all complaints.
     """
     found: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
     for setting in configs:
@@ -278,7 +278,7 @@ def _group_order(groups: Iterable[Any], present: Collection[str]) -> list[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting that no one declares is shown as a secret, by the words in its name."""
+    """Whether an undeclared setting is shown as a secret, by the words in its name."""
     return _SECRET_NAME.search(name) is not None
 
 

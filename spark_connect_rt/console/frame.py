@@ -4,7 +4,7 @@ How to add a page:
 
 1. A module of its feature, such as ``operations/events/page.py``, with
    ``add_routes(routes: APIRouter, frame: Frame) -> None``; its line in ``PAGES``
-   of ``app/rest/console_app.py``, and one in ``LINKS`` here, if it stands in the navigation.
+   of ``app/rest/console_app.py``, and one in ``LINKS`` here, if it is in the navigation.
 2. Read with ``api = frame.api(request)`` (``console/api.py``), show with ``await frame.page(request, "x.html", ...)``;
    the template extends ``layout.html`` (blocks ``title``, ``content``, ``scripts``) and imports ``_parts.html`` for
    states, times, problems, tables. A path parameter is decoded by ``rest.paths.decoded``. A refusal of the API may be
@@ -144,7 +144,7 @@ class PageFrame:
             response = HTMLResponse(self._text(request, "problem.html", {"group": {}, "workers": [], **values}), 401)
         else:
             response = await self.page(request, "problem.html", error.status, **values)
-        if error.status == 401:  # Connect's login asks nobody: a browser then shows no place to type a password
+        if error.status == 401:  # Connect's login names no scheme: a browser then shows no place to type a password
             response.headers["WWW-Authenticate"] = error.challenge or _ASKS
         return response
 

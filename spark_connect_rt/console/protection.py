@@ -47,7 +47,7 @@ def content_policy(others: Iterable[str] = ()) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of a worker's URL; empty for what is no http address."""
+    """Return scheme, host and port of a worker's URL; empty if it is not an http address."""
     try:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

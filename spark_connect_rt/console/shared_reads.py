@@ -1,6 +1,6 @@
 """Values that many open pages follow, read once for all of them.
 
-Owns: one reader for each thing followed (and login), alive while somebody follows it.
+Owns: one reader for each thing followed (and login), alive while a page follows it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Rendered:
     """Rows as HTML, made again only where the values changed."""
 
     def __init__(self, key: str = "name") -> None:
-        """``key``: the field that tells rows apart."""
+        """``key``: the field that identifies a row."""
         self._key = key
         self._kept: dict[str, tuple[Any, str]] = {}
 

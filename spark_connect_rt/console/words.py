@@ -113,7 +113,7 @@ def states_in_order(tasks: Any) -> list[tuple[str, int]]:
 
 
 def task_states(tasks: Any) -> dict[str, int]:
-    """Return state -> number of tasks, of a list of them or of counts already."""
+    """Return state -> number of tasks, from a list of tasks or from counts."""
     if isinstance(tasks, Mapping):
         return dict(tasks)
     counts: dict[str, int] = {}

@@ -60,7 +60,7 @@ def end_jvm(session: SparkSession) -> int:
     session.stop()
     gateway.shutdown()
     process = gateway.proc
-    process.stdin.close()  # how pyspark tells its JVM to end
+    process.stdin.close()  # ends pyspark's JVM
     code: int = process.wait()
     SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]  # the next session starts its own
     return code

@@ -51,7 +51,7 @@ class LogRateLimit:
         self._dropped: dict[Subject | None, int] = {}
 
     def passes(self, subject: Subject | None, level: int, now_s: float) -> bool:
-        """Return whether a line is still within the bounds; warnings have a share of their own."""
+        """Return whether a line is still within the bounds; warnings have their own share."""
         key = (subject, level >= logging.WARNING)
         if len(self._left) > MOST_SUBJECTS:
             self._left.clear()
@@ -131,7 +131,7 @@ def encoded(line: RawLine) -> list[Any]:
 
 
 def decoded_line(fields: Sequence[Any]) -> RawLine:
-    """Return the line of ``encoded``'s fields. Raises TypeError, ValueError: it is none."""
+    """Return the line of ``encoded``'s fields. Raises TypeError, ValueError: it is invalid."""
     at_ms, level, logger, message = fields
     if level not in LEVELS:
         raise ValueError(f"unknown level {level!r}")

@@ -1,4 +1,4 @@
-"""The plug-ins of this process: the bundled ones, those of ``plugin.path``, those installed beside the worker.
+"""The plug-ins of this process: the bundled ones, those of ``plugin.path``, those installed while the worker runs.
 
 Owns also what needs them: the config providers, and by these a worker's settings.
 
@@ -43,7 +43,7 @@ _ASKED: dict[_JavaSettings, DriverAnswers] = {}  # of this process
 def plugins_of(raw: Mapping[str, str]) -> Plugins:
     """Return the registry of a worker's configuration.
 
-    Of modules that are no plug-ins it imports those that this configuration itself names, or allows.
+    Of modules other than plug-ins it imports those that this configuration itself names, or allows.
     """
     settings = PluginSettings.of(raw)
     trusted = frozenset(name for value in raw.values() for name in parse_value(Type.LIST, value))

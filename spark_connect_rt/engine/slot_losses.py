@@ -1,7 +1,7 @@
 """Judges the tasks that were in a lost process: which go apart, how long each waits, which is guilty.
 
 Pure. Only a task that was alone in its process can be judged, and only by time: a shortage of memory, descriptors or
-disk, or a machine that is taken away, ends within minutes and is nobody's fault. The JVMs of a slot are judged alike.
+disk, or a machine that is taken away, ends within minutes and no task causes it. The JVMs of a slot are judged alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LossLimits:
     apart_within_ms: int = 60_000  # the second loss within this time parts the tasks of a process
     apart_within_long_ms: int = 600_000  # so does the third within this: a leak kills slowly
     cleared_after_ms: int = 60_000  # a task hosted for so long starts counting from 0, and may share again
-    guilty_after_ms: int = 300_000  # losses alone, in a row and without progress, that go on for so long fail the task
+    guilty_after_ms: int = 300_000  # losses alone, in a row and without progress, over so long a time fail the task
     guilty_losses: int = 4  # and there were at least so many
     slow_losses: int = 10  # so many alone, without progress, fail a task that lives for minutes each time
 
@@ -107,7 +107,7 @@ def is_of_the_cluster(error: str) -> bool:
 
 
 def is_cleared(record: LossRecord, hosted_ms: float, limits: LossLimits) -> bool:
-    """Tell whether a task that was hosted apart for ``hosted_ms`` may share again; more losses lately take longer."""
+    """Return whether a task that was hosted apart for ``hosted_ms`` may share again; more losses lately take longer."""
     return hosted_ms > limits.cleared_after_ms * max(1, len(record.lost_at_ms) - 1)
 
 

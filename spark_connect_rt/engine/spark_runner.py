@@ -100,7 +100,7 @@ class SparkTaskRunner:
         return self._session.get()
 
     def previews(self) -> SparkPreviews:
-        """Return what runs previews beside the engine's slots."""
+        """Return the runner of previews, which run outside of the engine's slots."""
         return SparkPreviews(self._launcher)
 
     def reach(self) -> SparkReach:

@@ -33,7 +33,7 @@ SUM, NUMBER, MOST, LEAST = "sum", "number", "most", "least_negated"  # of what w
 
 
 class PluginMetricKey(NamedTuple):
-    """A metric of a task's own; ``tags`` beside its task's."""
+    """A metric that a task defines; ``tags`` are added to those of its task."""
 
     group: str
     name: str
@@ -55,7 +55,7 @@ def part_of(key: str, part: str) -> str:
 
 
 def is_value(name: str) -> bool:
-    """Tell whether a name is of what something is now, and no total."""
+    """Return whether a metric is a current value and not a total."""
     return name.endswith(f"#{VALUE}")
 
 
@@ -80,9 +80,9 @@ class JavaCode:
 
     plugins: tuple[str, ...]
     """Folders of jars, or single jars, as they are on the driver: the connector's own first, then what its chain of
-    converters and transformations needs besides. Empty: all is in Connect's own jars."""
+    converters and transformations also need. Empty: all is in Connect's own jars."""
     heap: str = DEFAULT_HEAP  # as of -Xmx
-    options: tuple[str, ...] = ()  # of the JVM, besides ours
+    options: tuple[str, ...] = ()  # of the JVM, in addition to ours
     alone: bool = False  # connectrt.isolation=process: a JVM for this task only
     levels: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of Java's loggers when it starts
     connector_class: str = ""  # Java's name
@@ -187,7 +187,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Let a paused task go on; answered by TaskRunning."""
+    """Resume a paused task; answered by TaskRunning."""
 
     task: ConnectorTaskId
 
@@ -202,7 +202,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Sinks: start reading these partitions at these offsets, besides what it reads already.
+    """Sinks: start reading these partitions at these offsets, in addition to what it reads already.
 
     An offset of -1 means the beginning, -2 the end (auto.offset.reset).
     """
@@ -216,7 +216,7 @@ class Revoke:
     """Sinks: stop reading, flush, close: PartitionsReleased, once for each command that named the partition.
 
     At the deadline the task's hosting is killed, and the partitions are released when it is certainly dead; the run
-    goes on elsewhere without them, or fails.
+    continues elsewhere without them, or fails.
     """
 
     task: ConnectorTaskId

@@ -149,7 +149,7 @@ def handle_lost(
         lost: in order; configured, assigned earlier, held by no member.
         held: member -> the work it keeps this round.
         now_ms: on any clock, the same in every round.
-        max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group of our own workers the own setting.
+        max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group without Java workers our own setting.
     """
     if lost.is_empty and not memory.revoked_in_previous:
         return LostWork(memory.without_delay(), NOTHING, held)

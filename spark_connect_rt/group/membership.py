@@ -206,10 +206,10 @@ class Effect(Enum):
     SEND_JOIN = "send JoinGroup"
     SEND_SYNC = "send SyncGroup"
     SEND_LEAVE = "send LeaveGroup"  # for the member id there was BEFORE the step; then disconnect
-    TELL_JOIN = "tell JoinRequired"
-    TELL_ASSIGNMENT_REQUIRED = "tell AssignmentRequired"
-    TELL_ASSIGNED = "tell Assigned"
-    TELL_CONTACT_LOST = "tell ContactLost"
+    TELL_JOIN = "notify JoinRequired"
+    TELL_ASSIGNMENT_REQUIRED = "notify AssignmentRequired"
+    TELL_ASSIGNED = "notify Assigned"
+    TELL_CONTACT_LOST = "notify ContactLost"
 
 
 class Member(NamedTuple):

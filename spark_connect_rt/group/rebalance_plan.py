@@ -25,7 +25,7 @@ from spark_connect_rt.topics.status_records import State
 
 
 class Adoption(Enum):
-    """What to do about an assignment."""
+    """The reaction to an assignment: adopt it, read further, or rejoin."""
 
     READ_CONFIG = "read the config topic up to the assignment's offset"
     REJOIN = "rejoin"

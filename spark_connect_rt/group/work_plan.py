@@ -43,7 +43,7 @@ class RunningWork:
 
 @dataclass(frozen=True, slots=True)
 class WorkActions(Generic[Id]):
-    """What to do now, in this order; ``waiting`` are instances that must end before their next step."""
+    """The starts and stops to make now, in this order; ``waiting``: instances that must end before their next step."""
 
     stop: tuple[Id, ...] = ()
     forget: tuple[Id, ...] = ()

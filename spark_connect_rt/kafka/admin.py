@@ -34,7 +34,7 @@ from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_of
 # Deletes the beginning of partitions.
 #
 # Owns: an admin client for each deletion, which no other thread knows. librdkafka's request frees an operation twice
-# when metadata arrives while it looks for unknown leaders (docs/contributing/librdkafka_admin_race.md). So its client
+# when metadata arrives while it looks for unknown leaders (bench/notes/librdkafka_admin_race.md). So its client
 # learns the leaders before, and is asked for nothing else meanwhile.
 
 
@@ -111,7 +111,7 @@ class TopicSpec:
     name: str
     partitions: int = 1
     replication_factor: int = -1
-    settings: Mapping[str, str] = field(default_factory=dict)  # topic settings besides cleanup.policy
+    settings: Mapping[str, str] = field(default_factory=dict)  # topic settings other than cleanup.policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +392,7 @@ class KafkaAdmin:
         return self._admin.use()
 
     def close(self) -> None:
-        """Close the clients, or have the calls that are under way close them. May be called twice."""
+        """Close the clients, or have the calls that are in progress close them. May be called twice."""
         self._admin.close()
         self._offsets_client.close()
 

@@ -1,6 +1,6 @@
 """Waiting for what an admin client of librdkafka answers, also while the broker it takes for the controller is away.
 
-librdkafka believes its last controller for ever: while that broker is away and others run, a request waits for it until
+librdkafka believes its last controller forever: while that broker is away and others run, a request waits for it until
 its limit and connects some 650 times a second, at 0.7 of a core (2.16). Metadata names another.
 """
 

@@ -133,7 +133,7 @@ class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]
     description = "The record failed the validation of the broker."
 
 
-kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)  # else it were UNKNOWN, and nobody's fault
+kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)  # else it would be UNKNOWN, without a cause
 
 
 class ReadyBatch:
@@ -168,7 +168,7 @@ class ReadyBatch:
 
 
 def sends_no_more(producer: Any) -> bool:
-    """Tell whether the task that sends an AIOKafkaProducer's batches has ended. Any thread."""
+    """Return whether the task that sends an AIOKafkaProducer's batches has ended. Any thread."""
     task = producer._sender.sender_task
     return task is not None and bool(task.done())
 

@@ -61,7 +61,7 @@ class BufferPool:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Tell whether no view of it is left: one that is seen by a view refuses to change its size."""
+    """Return whether no view of it is left: one that is seen by a view refuses to change its size."""
     try:
         last = buffer.pop()
     except BufferError:
@@ -72,7 +72,7 @@ def _is_free(buffer: bytearray) -> bool:
 
 # Writes pieces to a socket from where they lie, many in one call of the kernel: nothing is joined or copied before.
 #
-# Owns a second descriptor of a transport's socket, which the transport goes on reading. Only for a socket without TLS,
+# Owns a second descriptor of a transport's socket, which the transport still reads. Only for a socket without TLS,
 # and while the transport itself has nothing to write.
 
 
@@ -102,7 +102,7 @@ class SocketWriter:
                 await self._room()
 
     def close(self) -> None:
-        """Give the descriptor back; a ``write`` under way fails."""
+        """Give the descriptor back; a ``write`` in progress fails."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_writer(self._socket.fileno())
@@ -274,7 +274,7 @@ async def connect_buffered(pool: BufferPool, host: str, port: int, **arguments: 
 class _Receiver(asyncio.BufferedProtocol):
     """Receives frames, and knows whether the transport takes more.
 
-    What fits is read with its size and its neighbours at once; a larger frame goes on into memory of its own.
+    A frame that fits is read with its size and its neighbours at once; a larger one continues in its own memory.
     """
 
     def __init__(self, connection: BufferedConnection, pool: BufferPool) -> None:

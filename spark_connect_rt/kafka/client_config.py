@@ -31,7 +31,7 @@ class ClientRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """What to make a client with; ``unmapped`` says name -> why it has no effect."""
+    """The settings of a client; ``unmapped``: name -> why it has no effect."""
 
     settings: dict[str, str]
     unmapped: dict[str, str]
@@ -213,7 +213,7 @@ _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.
 def client_config(properties: Mapping[str, str], role: ClientRole) -> ClientConfig:
     """Translate one client's Java properties.
 
-    Raises BadConfigError: a value, key store, mechanism or assignor that cannot be had; all problems at once
+    Raises BadConfigError: a value, key store, mechanism or assignor that is unavailable; all problems at once
     for plain values.
     """
     rows = {**_SHARED, **_OF_ROLE[role]}
@@ -247,7 +247,7 @@ def client_config(properties: Mapping[str, str], role: ClientRole) -> ClientConf
 def _used_elsewhere(name: str, role: ClientRole) -> bool:
     if name in OURS or name in _TLS_USED or name in _SASL_USED or name in _LEVELS:
         return True
-    # A setting of another role inside a shared set (the worker's own) is no news to anybody.
+    # A setting of another role inside a shared set (the worker's own) is expected, so it causes no warning.
     return any(name in rows for other, rows in _OF_ROLE.items() if other is not role)
 
 

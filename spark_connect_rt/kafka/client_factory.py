@@ -41,7 +41,7 @@ class RepeatedLogFilter(logging.Filter):
         self._seen: dict[str, tuple[float, int]] = {}  # line -> when it passed last, how many were left out since
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether the line is to be written."""
+        """Return whether the line is to be written."""
         text, now_s = record.getMessage(), self._clock_s()
         alike = _NUMBERS.sub("#", text)
         passed_s, left_out = self._seen.get(alike, (now_s - self._each_s, 0))

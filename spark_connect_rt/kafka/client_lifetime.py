@@ -140,7 +140,7 @@ class SharedClient(Generic[C]):
 
 
 def close_admin(client: Any) -> None:
-    """Destroy an admin client on this thread. No call of it may be under way, none may follow."""
+    """Destroy an admin client on this thread. No call of it may be in progress, none may follow."""
     client.poll(0)  # hands over what is left of the library's log
     client.__exit__(None, None, None)  # its one way to say so
 
@@ -148,8 +148,8 @@ def close_admin(client: Any) -> None:
 def close_producer(client: Any, flush_s: float = 1.0) -> None:
     """Give up what a producer has not sent, have each record answered, and destroy it on this thread.
 
-    No call of it may be under way, none may follow. ``flush_s`` limits the wait for the answers; the client's own
-    ``close`` waits for ever while a record is unanswered.
+    No call of it may be in progress, none may follow. ``flush_s`` limits the wait for the answers; the client's own
+    ``close`` waits forever while a record is unanswered.
     """
     with contextlib.suppress(KafkaException):
         client.purge()

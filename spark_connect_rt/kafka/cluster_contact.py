@@ -21,12 +21,12 @@ def listen(on_contact: OnContact) -> None:
 
 
 def lost(servers: str, why: str) -> None:
-    """Say that no broker of a cluster answers now; may be said again and again."""
+    """Report that no broker of a cluster answers now; may be called again and again."""
     if (listener := _listener.get()) is not None:
         listener(servers, why or "no answer")
 
 
 def found(servers: str) -> None:
-    """Say that a broker of a cluster answers; may be said again and again."""
+    """Report that a broker of a cluster answers; may be called again and again."""
     if (listener := _listener.get()) is not None:
         listener(servers, "")

@@ -84,7 +84,7 @@ def probe_tls(properties: Mapping[str, str]) -> Refusal | None:
     """Shake hands with the bootstrap servers, one after the other; return why none can be talked to by TLS.
 
     librdkafka says only "certificate verify failed", under its own settings' names. None: a handshake succeeded,
-    no one could be reached, or TLS is not wanted. Raises BadConfigError: the stores or the addresses cannot be read.
+    no server could be reached, or TLS is not wanted. Raises BadConfigError: the stores or the addresses cannot be read.
     """
     context = connection_arguments({**properties, "security.protocol": "SSL"}).get("ssl_context")
     refusal = None

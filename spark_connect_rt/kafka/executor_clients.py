@@ -69,7 +69,7 @@ class BatchProducer(Protocol):
     def hurry(self, end_by_s: float) -> None:
         """Have ``produce`` and ``flush`` wait no longer than to this time (monotonic clock). Any thread.
 
-        Also the call under way; it raises TimedOutError then.
+        Also the call in progress; it raises TimedOutError then.
         """
 
     def close(self) -> None:
@@ -92,10 +92,10 @@ class SkipsRefused(Protocol):
 
 @runtime_checkable
 class IdleNotifier(Protocol):
-    """A BatchProducer that says when a ``flush`` would not wait, so that no one has to wait in it."""
+    """A BatchProducer that reports when a ``flush`` would not wait, so that callers need not wait in it."""
 
     def is_empty(self, otherwise: Callable[[], None]) -> bool:
-        """Return whether nothing is under way, or ``flush`` would raise; else call ``otherwise`` once it is so.
+        """Return whether nothing is in flight, or ``flush`` would raise; else call ``otherwise`` once it is so.
 
         Of several calls before that the last counts. ``otherwise``: on any thread; must not block.
         """
@@ -110,7 +110,7 @@ class TransactionalProducer(BatchProducer, Protocol):
     """
 
     def claim(self, timeout_ms: int) -> None:
-        """Shut out every earlier producer of this id and abort what it left open; the first call.
+        """Fence every earlier producer of this id and abort what it left open; the first call.
 
         Raises FencedError, TimedOutError, ConnectError (not allowed).
         """
@@ -140,7 +140,7 @@ class BatchConsumer(Protocol):
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """Return what is there in ``records.pipeline.columns`` consume form (one topic partition or several).
 
-        Raises ConnectError, never in the place of rows already read: a caller that goes on after it has lost nothing.
+        Raises ConnectError, never in the place of rows already read: a caller that continues after it has lost nothing.
         """
 
     def position(self, partition: TopicPartition) -> int:
@@ -177,7 +177,7 @@ class ExecutorClients(Protocol):
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
         """Create a topic of one partition when it is missing; return whether it was. ``config`` is an admin client's.
 
-        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or no one answers.
+        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or no broker answers.
         """
 
     def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:

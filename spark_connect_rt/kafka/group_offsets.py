@@ -1,6 +1,6 @@
 """Consumer groups' offsets, read and changed from outside (port ``kafka.interfaces``; Java ``Admin``).
 
-Every request goes to the group's coordinator over a connection of its own (``group_link``). librdkafka's admin client
+Every request goes to the group's coordinator over its own connection (``group_link``). librdkafka's admin client
 cannot forget single partitions (OffsetDelete), and 2.16 ends the process when it asks a broker that does not have its
 offsets topic yet for a group's offsets: a sink that reads another cluster may be the first to ask there.
 """
@@ -58,7 +58,7 @@ class KafkaGroupOffsets:
     def committed_with_metadata(
         self, properties: Mapping[str, str], group: str
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Return what ``committed`` returns, each with the text that was committed beside it."""
+        """Return what ``committed`` returns, each with the text that was committed with it."""
         every: Any = None
         request = OffsetFetchRequest(group, every)
         answer = self._ask(properties, group, request, f"listing the offsets of group {group}", _fetch_errors)

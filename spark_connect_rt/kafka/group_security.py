@@ -33,7 +33,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
         self._source = source
 
     async def token(self) -> str:
-        """Return the token's text; fetched off the loop, whose heartbeats go on. Raises SaslAuthenticationFailed."""
+        """Return the token's text; fetched off the loop, whose heartbeats continue. Raises SaslAuthenticationFailed."""
         try:
             token = await asyncio.get_running_loop().run_in_executor(None, self._source.token)
         except TokenRefusedError as error:  # the library does not retry after this error, and a retry could not succeed

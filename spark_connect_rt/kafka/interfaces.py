@@ -1,7 +1,7 @@
 """The consumer-group membership of one sink task, held in the driver.
 
 The member is a consumer with every partition paused: it takes part in rebalances, holds the generation and
-commits; it fetches nothing. Executors read what the callbacks tell the engine to assign.
+commits; it fetches nothing. Executors read the partitions that the callbacks pass to the engine.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ class TableMemory(Protocol):
         """Finish what a crash left half done; return per partition the (start, end) that the table holds."""
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
-        """Remember nothing: from now on the group's offsets alone say where the sink goes on."""
+        """Remember nothing: from now on the group's offsets alone decide where the sink resumes."""
 
 
-# Transactions of the driver's side for exactly-once sources (KIP-618): shutting producers out, one atomic write.
+# Transactions of the driver's side for exactly-once sources (KIP-618): fencing producers, one atomic write.
 #
 # Implementations: kafka.writing.fenced_writer; testing.memory_transactions.
 
@@ -118,9 +118,9 @@ class Transactions(Protocol):
     """Stateless. Any thread; every call blocks."""
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """Shut out any producer that uses these transactional ids, and abort what they left open.
+        """Fence any producer that uses these transactional ids, and abort what they left open.
 
-        Raises TimedOutError, RetriableError, ConnectError (not allowed); then some may not be shut out.
+        Raises TimedOutError, RetriableError, ConnectError (not allowed); then some may not be fenced.
         """
 
     def write(
@@ -130,4 +130,4 @@ class Transactions(Protocol):
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """Shut out the id's producer, then append all records in one transaction. Raises as ``fence``."""
+        """Fence the id's producer, then append all records in one transaction. Raises as ``fence``."""

@@ -24,7 +24,7 @@ def topic_source(topic: TopicSpec, admin: KafkaAdmin, clients: LogClientProperti
     def open_log(on_end: OnEnd) -> CompactedLog:
         def ended(
             part: SupervisedPart, error: BaseException | str
-        ) -> None:  # the worker goes on: no connector needs it
+        ) -> None:  # the worker continues: no connector needs it
             on_end(f"{part.title} ended: {error}")
 
         return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)

@@ -1,6 +1,6 @@
 """A client's rights in a cluster, found out without using them (port ``Clusters``).
 
-Rights are those that brokers tell of a client (KIP-430); a topic that would be made is sent to be validated only.
+Rights are those that brokers report for a client (KIP-430); a topic that would be made is sent to be validated only.
 """
 
 from __future__ import annotations

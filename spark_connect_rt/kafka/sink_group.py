@@ -1,7 +1,7 @@
 """One sink task's member of its consumer group: takes part, commits, fetches nothing.
 
 Owns: one consumer whose partitions are all paused, which topics a pattern means now, who may commit.
-No threads of its own: callbacks run inside ``poll`` and ``close``, on the caller's thread.
+It has no threads: callbacks run inside ``poll`` and ``close``, on the caller's thread.
 
 Only partitions held now can be committed. librdkafka sends a commit with whatever generation it is in by then, and
 a broker checks the generation, not the partitions: a late commit for a partition that moved on would be accepted.
@@ -42,14 +42,14 @@ from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 # before it was created would be given it five minutes later. Source: Java ``Metadata.handleMetadataResponse`` (an
 # unknown topic asks for another update), ``ExponentialBackoff`` (100 ms to 1 s).
 #
-# A look asks for a few names. A listing asks for all topics, and only that makes librdkafka think its subscription
+# A poll asks for a few names. A listing asks for all topics, and only that makes librdkafka think its subscription
 # over: so one follows each find. A name is believed to be known to librdkafka once a partition of it is held or a
 # listing showed it; those for which neither happened for a while are listed once, since one may have come between two
 # requests.
 
 
 LISTED_AFTER_MS = 5_000  # a group's first assignment may take three seconds (group.initial.rebalance.delay.ms)
-MOST_LOOKED_FOR = 50  # names a look asks for one by one; with more missing all topics are listed
+MOST_LOOKED_FOR = 50  # names a poll asks for one by one; with more missing all topics are listed
 
 
 class TopicWatch:
@@ -102,7 +102,7 @@ class TopicWatch:
         return tuple(sorted(self._missing or self._doubted)[:MOST_LOOKED_FOR])
 
     def looked(self, asked: Collection[str], found: Collection[str], now_ms: int) -> bool:
-        """Take what a look found; return whether all topics must be listed now (then call ``listed``)."""
+        """Take the result of a poll; return whether all topics must be listed now (then call ``listed``)."""
         came = self._missing.intersection(found)
         absent = set(asked) - set(found)
         gone = self._suspected & absent
@@ -259,7 +259,7 @@ class KafkaSinkGroup:
             self._raise_from_callback()
 
     def _new_consumer(self) -> Any:
-        # As Java: no one named the topics of a pattern, so a deleted one must not come back by being asked for.
+        # As Java: a pattern does not name its topics, so a request must not create a deleted topic again.
         named_only = {} if self._pattern is None else {"allow.auto.create.topics": "false"}
         return make_consumer(self._own, {**_SETTINGS, **self._brokers.settings(), **named_only})
 
@@ -353,7 +353,7 @@ class KafkaSinkGroup:
             self._release(consumer, partitions)
             return
         if consumer.memberid() != self._member_id:
-            # librdkafka calls it a revocation too when the group went on without us (max.poll.interval.ms).
+            # librdkafka calls it a revocation too when the group continued without us (max.poll.interval.ms).
             self._lost(consumer, partitions)
             return
         self._calling(lambda: self._tell_revoked(_named(partitions)))
@@ -366,7 +366,7 @@ class KafkaSinkGroup:
 
     def _release(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._held.difference_update(_named(partitions))
-        if self._pattern is None:  # it may have been deleted, and come again
+        if self._pattern is None:  # it may have been deleted and created again
             held = {partition.topic for partition in self._held}
             self._watch.doubt({partition.topic for partition in partitions} - held, _now_ms())
         if self._incremental:

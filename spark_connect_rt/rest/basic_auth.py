@@ -98,7 +98,7 @@ def _credentials(header: bytes) -> tuple[str, bytes] | None:
 
 def _knows(users: Mapping[str, str], user: str, password: bytes) -> bool:
     if not users:
-        return True  # Java: an empty file of users refuses no one
+        return True  # Java: an empty file of users refuses no request
     known = users.get(user)
     return known is not None and hmac.compare_digest(known.encode("utf-8"), password)
 

@@ -1,4 +1,4 @@
-"""The history of changes and the course of offsets, as the management API answers with them.
+"""The history of changes and the offset history, as the management API answers with them.
 
 A change is numbered within its group, upward. Before and after: of a configuration its settings, of a target state
 ``{"state"}``, of offsets ``{"offsets": [{"partition", "offset"}]}``, of a logger ``{"logger", "level"}``. Secrets are
@@ -43,7 +43,7 @@ class Change(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ChangePage(JsonShape):
-    """Changes, the newest first."""
+    """A page of changes, the newest first."""
 
     changes: Sequence[Change]
     problem: str = field(
@@ -102,4 +102,4 @@ class History(Protocol):
         """Return a configuration with its secrets hidden. Runs plug-in code."""
 
     def range_problems(self, connector: str, pairs: Sequence[OffsetPair]) -> Sequence[str]:
-        """Return why a sink cannot go on at these offsets: records that are gone, or that never were."""
+        """Return why a sink cannot resume at these offsets: their records are deleted, or never existed."""

@@ -22,7 +22,7 @@ from spark_connect_rt.topics.config_diff import SettingChange, config_diff
 
 _TAG = re.compile(r'"config-([0-9]{1,18})"')
 _NUMBER = re.compile(r'"?([0-9]{1,18})"?')
-SEEN = 50  # changes that are looked through for the version that was read
+SEEN = 50  # changes that are scanned for the version that was read
 
 
 def etag(version: int | None) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Server-sent events: a look now and then, what is new goes out, a comment says that the line lives.
+"""Server-sent events: it polls now and then and sends what is new. A comment says that the line lives.
 
 Owns the text of such a stream, its heartbeat, its end when the worker stops, and how many a worker keeps open.
 """
@@ -80,7 +80,7 @@ class EventStreams:
                     yield b": nothing new\n\n"
                     said_s = time.monotonic()
                 await self._wait(each_s)
-        except Exception:  # the client comes back by itself, and the stream goes on behind the last id
+        except Exception:  # the client reconnects, and the stream resumes after the last id
             log.exception("a stream of events ended")
         finally:
             self.open -= 1

@@ -1,6 +1,6 @@
 """Values of the ports as JSON has them: the one serializer of the REST API.
 
-Owns: dataclass -> object, by the metadata that base/json_text.py puts beside its fields; a named tuple is an object,
+Owns: dataclass -> object, by the metadata that base/json_text.py adds to its fields; a named tuple is an object,
 too. Bytes are made of it by base/json_text.py.
 """
 

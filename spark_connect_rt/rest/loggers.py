@@ -21,7 +21,7 @@ def add_routes(routes: APIRouter, context: RestContext) -> None:
 
     @routes.get("/admin/loggers")
     async def levels() -> Response:
-        """Return the loggers that have a level of their own."""
+        """Return the loggers that have their own level."""
         return JsonResponse(herder.views.logger_levels())
 
     @routes.get("/admin/loggers/{logger}")

@@ -1,6 +1,6 @@
 """How much of a request's body is read: a longer one is refused (413), whatever the request is.
 
-Owns: the ASGI wrapper. It counts while an endpoint reads, so a body that no one asks for is not read at all.
+Owns: the ASGI wrapper. It counts while an endpoint reads, so a body that is not needed is not read at all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BodyLimit:
 
 # Answers for pages of other origins (``access.control.allow.*``), as Jetty's CrossOriginHandler gives them.
 #
-# A page's origin is echoed when it is allowed; a preflight goes on to the API, which answers OPTIONS itself. Requests
+# A page's origin is echoed when it is allowed; a preflight is passed to the API, which answers OPTIONS itself. Requests
 # of origins that are not allowed are answered too, only without the headers: a browser keeps the answer from the page.
 
 
@@ -152,7 +152,7 @@ class ResponseHeaders:
 
 
 class PluginExits:
-    """Turns what is no error, SystemExit of a plug-in first of all, into one; the application answers it 500."""
+    """Turns other exceptions, SystemExit of a plug-in first of all, into errors; the application answers it 500."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app

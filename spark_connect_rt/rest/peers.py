@@ -223,7 +223,7 @@ class HttpGroupReads:
             self._closed(worker)
 
     def _urls(self, standing: WorkerStanding) -> Collection[str]:
-        """Return the members' URLs; where no one says them, those known before and those that report statuses."""
+        """Return the members' URLs; where they are unknown, those known before and those that report statuses."""
         if standing.is_leader:
             self._members = ((standing.leader_url, standing.generation), standing.member_urls)
             return standing.member_urls

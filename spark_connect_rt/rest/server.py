@@ -116,7 +116,7 @@ class RestServer:
             raise StartupError(f"the REST server did not start: {why}", exit_code=EXIT_PART_FAILED)
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Answer what is under way, then close the port. Safe to call twice."""
+        """Answer what is in progress, then close the port. Safe to call twice."""
         if self._server is not None:
             self._server.end()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -148,13 +148,13 @@ class RestServers:
             server.start()
 
     def stop(self) -> None:
-        """Answer what is under way, then close every port. Safe to call twice."""
+        """Answer what is in progress, then close every port. Safe to call twice."""
         for server in self._servers:
             server.stop()
 
 
 def cannot_listen(listener: Listener, setting: str, error: OSError) -> StartupError:
-    """Return what a worker whose listener cannot be had ends with (exit code 16)."""
+    """Return the error with which a worker ends when its listener is unavailable (exit code 16)."""
     return StartupError(
         f"cannot listen on {listener.scheme}://{listener.host or '0.0.0.0'}:{listener.port} (setting '{setting}'): "
         f"{error.strerror or error}. Stop the process that uses the port, or let the system choose a free one with "

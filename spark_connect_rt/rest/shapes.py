@@ -1,6 +1,6 @@
 """Shapes of bodies that only the REST API knows; those of the herder's answers are runtime/values.py.
 
-Owns: names and order of fields. Requests are read by requests.py; their shapes stand here for the description.
+Owns: names and order of fields. Requests are read by requests.py; their shapes are here for the description.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Error(JsonShape):
     hint: str | None = field(default=None, metadata=left_out("How to fix the problem."))
     problems: Mapping[str, Sequence[str]] | None = field(default=None, metadata=left_out("Problems of each setting."))
     diff: tuple[SettingChange, ...] | None = field(
-        default=None, metadata=left_out("What another client changed in the meantime.")
+        default=None, metadata=left_out("The changes of another client in the meantime.")
     )
 
 
@@ -70,7 +70,7 @@ class WorkerHealth(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class WantedOffset(JsonShape):
-    """A partition and where to go on; an offset of null forgets the partition."""
+    """A partition and where to resume; an offset of null forgets the partition."""
 
     partition: Mapping[str, Any] | None
     offset: Mapping[str, Any] | None = None
@@ -122,7 +122,7 @@ class WantedOffsets(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class Message(JsonShape):
-    """What was done, in Java's words."""
+    """The result of a request, in Java's words."""
 
     message: str
 
@@ -136,7 +136,7 @@ class WantedLevel:
 
 @dataclass(frozen=True, slots=True)
 class WorkerEvents(JsonShape):
-    """What the herder did or waited for, oldest first."""
+    """The actions and waits of the herder, oldest first."""
 
     story: Sequence[HerderEvent]
 

@@ -77,7 +77,7 @@ class RecordEvent(Protocol):
 
 
 def config_event_key(offset: int) -> str:
-    """Return the key of the event of a record of the config topic, which every worker reads."""
+    """Return the event key of a config record, which every worker reads."""
     return f"config-{offset}"
 
 

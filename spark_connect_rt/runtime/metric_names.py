@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: ``group`` and ``name`` as in JMX ``kafka.connect:type=<group>``; ``tags`` tell instances apart."""
+    """One metric: ``group`` and ``name`` as in JMX ``kafka.connect:type=<group>``; ``tags`` distinguish instances."""
 
     group: str
     name: str
@@ -22,7 +22,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """One value of one metric; ``tags`` has the metric's. A state or a name is a tag of its own, with the value 1."""
+    """One value of one metric; ``tags`` has the metric's. A state or a name is a separate tag, with the value 1."""
 
     metric: Metric
     value: float
@@ -182,5 +182,5 @@ METRICS: Mapping[tuple[str, str], Metric] = {
 
 
 def measured(group: str, name: str, value: float, **tags: str) -> MetricValue:
-    """Return a value of a declared metric. Raises KeyError for one that is none."""
+    """Return a value of a declared metric. Raises KeyError for an undeclared one."""
     return MetricValue(METRICS[group, name], value, tags)

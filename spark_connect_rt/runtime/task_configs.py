@@ -42,7 +42,7 @@ def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: 
 
 
 def checked_configs(name: str, generated: object) -> Sequence[Mapping[str, str]]:
-    """Return what a connector's ``task_configs`` answered. Raises ConnectError: it is no list of settings."""
+    """Return what a connector's ``task_configs`` answered. Raises ConnectError: it is not a list of settings."""
     if isinstance(generated, Sequence) and not isinstance(generated, str | bytes):
         wrong = next((config for config in generated if not _is_settings(config)), None)
         if wrong is None and None not in generated:

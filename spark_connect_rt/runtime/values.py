@@ -20,7 +20,7 @@ CONNECTOR_TYPES = ("source", "sink", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo(JsonShape):
-    """What is configured of a connector; references to config providers as they were written."""
+    """The configuration of a connector and its tasks; references to config providers as they were written."""
 
     name: str
     config: Mapping[str, str]
@@ -33,7 +33,7 @@ class ConnectorInfo(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class RestartNote(JsonShape):
-    """What the restart policy does about a FAILED connector or task (only here, not in Java)."""
+    """The next step of the restart policy for a FAILED connector or task (only here, not in Java)."""
 
     attempts: int = field(default=0, metadata=described("Restarts within the window, including the next one."))
     next_attempt_ms: int | None = field(default=None, metadata=left_out("Time of the next restart, ms since 1970."))
@@ -42,7 +42,7 @@ class RestartNote(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ProgressNote(JsonShape):
-    """Why a RUNNING task is said to move nothing though there is work (only here, not in Java)."""
+    """Why a RUNNING task counts as motionless though there is work (only here, not in Java)."""
 
     since_ms: int = field(default=0, metadata=described("Milliseconds since 1970."))
     reason: str = ""
@@ -151,7 +151,7 @@ class InternalKey:
 
 @dataclass(frozen=True, slots=True)
 class HerderEvent(JsonShape):
-    """One event of the herder's log: what it did or waits for, and since when; repeats are counted."""
+    """One event of the herder's log: its action or wait, and since when; repeats are counted."""
 
     at_ms: int = field(metadata=described("Milliseconds since 1970."))
     step: str
@@ -188,7 +188,7 @@ class TaskProgress(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStanding:
-    """Where this worker stands in its group, as of the last tick."""
+    """The place of this worker in its group, as of the last tick."""
 
     worker_id: str
     worker_url: str
@@ -213,7 +213,7 @@ class TaskPace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerProgress(JsonShape):
-    """What this worker does now."""
+    """The present state of this worker."""
 
     worker_id: str
     worker_url: str

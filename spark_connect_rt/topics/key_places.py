@@ -61,7 +61,7 @@ class KeyPlaces:
 
         A key that was only ever where its hash places it is left to the producer. For another one older records are
         deleted first, under their own times: the deletion must not seem newer than the value. The record that was the
-        newest so far goes last of all, with the write after this one: until then it can stand in for a lost value.
+        newest so far goes last of all, with the write after this one: until then it can replace a lost value.
         """
         return [write for record in records for write in self._writes(*record)]
 

@@ -58,7 +58,7 @@ def test_form_and_json_say_the_same_while_typing(quick: Tab) -> None:
     assert json.loads(sent.input_value())["strange"] == "1", "what cannot be read is not sent"
 
 
-def test_nobody_loses_what_is_typed_while_the_worker_validates(quick: Tab) -> None:
+def test_typed_text_is_kept_while_the_worker_validates(quick: Tab) -> None:
     page = quick.open("/new?plugin=FileStreamSource")
     field = page.get_by_label("name required")
     field.press_sequentially("a rather long name of a connector", delay=40)  # some validations come back meanwhile

@@ -70,7 +70,7 @@ def test_the_life_of_a_connector_from_its_page(tab: Tab, group: RealGroup) -> No
     expect(page.locator('#rows > tr[data-key="life"]')).to_have_count(0)
 
 
-def test_a_worker_that_dies_is_said_and_another_one_goes_on(tabs: Tabs, group: RealGroup) -> None:
+def test_a_dead_worker_is_shown_and_another_continues(tabs: Tabs, group: RealGroup) -> None:
     lost = tabs(group.second.rest.url)
     lost.expects(
         "ERR_CONNECTION_(REFUSED|RESET)|ERR_(INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)"

@@ -96,7 +96,7 @@ class BatchClientsContract:
         self.written(batch.slice(0, 2_000), batch.slice(2_000))
         assert self.values(topic, 3_000) == values
 
-    def test_a_producer_that_was_asked_to_tells_where_its_records_went(self, topic: str) -> None:
+    def test_a_producer_reports_offsets_of_its_records_if_asked(self, topic: str) -> None:
         producer = self.new_producer(**OFFSET_REPORTS)
         for partition, count in ((1, 3), (0, 2), (1, 4)):
             place = {TOPIC: topic.encode(), PARTITION: b"%d" % partition}
@@ -106,7 +106,7 @@ class BatchClientsContract:
         assert producer.delivered() == []
         producer.close()
 
-    def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
+    def test_a_producer_reports_offsets_of_each_record_in_order(self, topic: str) -> None:
         producer = self.new_producer(**RECORD_REPORTS)
         producer.produce(rows_batch([{"value": b"v", "key": b"k", "timestamp": 7_000}] * 2, {TOPIC: topic.encode()}))
         given = [{"topic": topic, "partition": n % 2, "value": b"%d" % n, "timestamp": n} for n in range(1, 5)]
@@ -151,7 +151,7 @@ class BatchClientsContract:
             assert len({row["partition"] for row in mine}) == 1
             assert [int(row["value"]) for row in mine] == sorted(int(row["value"]) for row in mine)
 
-    def test_nulls_and_empties_are_told_apart_everywhere(self, topic: str) -> None:
+    def test_nulls_and_empties_are_distinguished_everywhere(self, topic: str) -> None:
         row: Row = {"topic": topic, "partition": 0, "timestamp": 5}
         headers = [{"key": "h", "value": None}, {"key": "h", "value": b""}, {"key": "g", "value": b"1"}]
         self.written(
@@ -186,7 +186,7 @@ class BatchClientsContract:
         consumer.close()
         assert {(row["topic"], row["value"]) for row in rows} == {(topic, b"1"), (other, b"2")}
 
-    def test_reading_starts_where_told(self, topic: str) -> None:
+    def test_reading_starts_at_the_given_offset(self, topic: str) -> None:
         batch = rows_batch([{"value": b"%d" % n} for n in range(10)], {TOPIC: topic.encode(), PARTITION: b"0"})
         self.written(batch)
         consumer = self.new_consumer()

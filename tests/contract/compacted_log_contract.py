@@ -164,7 +164,7 @@ class CompactedLogContract:
             assert len(values) == 10
         assert len({record.partition for record in seen.records}) > 1
 
-    def test_a_reader_that_raises_is_heard_by_who_waits(self, topic: str) -> None:
+    def test_an_error_of_a_reader_reaches_the_waiting_thread(self, topic: str) -> None:
         log = self.new_log(topic)
 
         def refuse(records: Sequence[LogRecord]) -> None:

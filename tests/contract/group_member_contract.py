@@ -172,7 +172,7 @@ class GroupMemberContract:
         until(lambda: follower.saw(Assigned, since=seen) and settled(leader, follower), [leader, follower])
         assert follower.last() == before
 
-    def test_leaving_hands_over_at_once_and_a_rejoin_comes_back_as_somebody_else(self) -> None:
+    def test_leaving_hands_over_at_once_and_a_rejoin_gets_another_member_id(self) -> None:
         a, b = self.pair()
         old_id, asked = a.member.member_id(), len(b.seen)
         a.member.leave("taking too long to read the log")
@@ -230,7 +230,7 @@ class GroupMemberContract:
         assert list(a.member.poll(100)) == []
         assert 0.09 <= time.monotonic() - begun < 2
 
-    def test_a_join_for_a_question_that_was_asked_anew_is_dropped(self) -> None:
+    def test_a_join_for_an_outdated_question_is_dropped(self) -> None:
         a = self.herder("a")
         until(a.is_settled, [a])
         a.answers_joins = False

@@ -202,7 +202,7 @@ class TaskRunnerContract:
         assert worker.sent("a") == list(range(12))
         assert worker.notes("a")[-1] == "stop a"
 
-    def test_a_restarted_task_goes_on_from_the_committed_offsets(self, worker: Worker) -> None:
+    def test_a_restarted_task_resumes_from_the_committed_offsets(self, worker: Worker) -> None:
         first = worker.start("a", count="5")
         worker.wait_sent("a", 5)
         worker.end(first)
@@ -221,7 +221,7 @@ class TaskRunnerContract:
         assert worker.offsets["a", "a"] == {"next": len(sent)}
         assert end.records == len(sent)
 
-    def test_pause_drains_and_resume_goes_on(self, worker: Worker) -> None:
+    def test_pause_drains_and_resume_continues(self, worker: Worker) -> None:
         launch = worker.start("a", count="1000000", per_poll="3", pause_s="0.001")
         worker.wait_sent("a", 10)
         worker.runner.do(Pause(launch.task))
@@ -296,7 +296,7 @@ class TaskRunnerContract:
         assert told["source.place"].endswith(b"file f line 7 offset 70")
         worker.end(launch)
 
-    def test_a_task_hears_when_its_records_are_durable(self, worker: Worker) -> None:
+    def test_a_task_is_notified_when_its_records_are_durable(self, worker: Worker) -> None:
         launch = worker.start("a", "CommittedSource", count="6", per_poll="2")
         last = "committed a-5 numbers-0@5"
         worker.until(lambda: last in worker.notes("a") and worker.notes("a")[-1] == "commit a")
@@ -311,7 +311,7 @@ class TaskRunnerContract:
         assert not worker.of(launch, TaskFailed)
         assert worker.end(launch).drained
 
-    def test_a_task_hears_of_a_record_that_was_left_out_that_it_is_nowhere(self, worker: Worker) -> None:
+    def test_a_task_is_notified_that_a_skipped_record_has_no_offset(self, worker: Worker) -> None:
         """As Java's commitRecord(record, null). Dead letters of the same batch belong to no record of the task."""
         launch = worker.start("a", "CommittedSource", count="12", fail="convert", tolerance="all", dlq="dead")
         worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 12)
@@ -466,7 +466,7 @@ class TaskRunnerContract:
         assert not worker.of(launch, TaskFailed)
         assert worker.end(launch).drained
 
-    def test_a_commit_that_fails_when_partitions_go_commits_nothing_and_fails_nobody(self, worker: Worker) -> None:
+    def test_a_failed_commit_at_a_revocation_commits_nothing_and_fails_no_task(self, worker: Worker) -> None:
         """As in Java, revoked partitions are not rewound: the next owner reads them from the last commit."""
         zero, partition = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
@@ -585,7 +585,7 @@ class TaskRunnerContract:
         assert told["exception.message"] == b"the target takes no such record"
         worker.end(launch)
 
-    def test_a_task_reports_a_record_and_goes_on(self, worker: Worker) -> None:
+    def test_a_task_reports_a_record_and_continues(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": value} for value in (b"one", b"bad", b"two")])
         launch = worker.start_sink("s", reports="bad", tolerance="all", dlq="dead")
         worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
@@ -595,7 +595,7 @@ class TaskRunnerContract:
         assert sum(b.skipped for b in worker.of(launch, BatchDurable)) == 1
         worker.end(launch)
 
-    def test_a_source_record_that_cannot_be_converted_is_dead_before_its_offset_is_told(self, worker: Worker) -> None:
+    def test_the_letter_of_an_unconvertible_record_precedes_its_offset(self, worker: Worker) -> None:
         launch = worker.start("a", count="12", fail="convert", tolerance="all", dlq="dead")
         worker.until(lambda: worker.offsets.get(("a", "a")) == {"next": 12})
         assert worker.sent("a") == [n for n in range(12) if n != 7]
@@ -623,7 +623,7 @@ class TaskRunnerContract:
 
     # -- faults
 
-    def test_lost_infrastructure_is_mended_and_nothing_is_lost(self, worker: Worker) -> None:
+    def test_lost_infrastructure_is_replaced_and_nothing_is_lost(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"%d" % n} for n in range(50)])
         source = worker.start("a", count="60", per_poll="1", pause_s="0.01")
         sink = worker.start_sink("s")
@@ -641,7 +641,7 @@ class TaskRunnerContract:
         assert worker.end(source).drained
         assert worker.end(sink).drained
 
-    def test_a_task_that_does_not_stop_is_cut_off_and_its_neighbour_goes_on(self, worker: Worker) -> None:
+    def test_a_task_that_does_not_stop_is_killed_and_its_neighbour_continues(self, worker: Worker) -> None:
         neighbour = worker.start("good", count="1000000", per_poll="1", pause_s="0.005")
         stuck = worker.start("stuck", count="2", fail="hang", hang_s="30")
         worker.until(lambda: any(line.startswith("hangs") for line in worker.notes("stuck")))

@@ -79,7 +79,7 @@ class TransactionsContract:
         producer.close()
         assert self.read(topic, "kept") == ["kept"]
 
-    def test_of_records_that_are_dropped_it_tells_that_they_are_nowhere(self, topic: str) -> None:
+    def test_dropped_records_are_reported_without_an_offset(self, topic: str) -> None:
         producer = self.claimed(topic, **RECORD_REPORTS)
         told = []
         for values, end in ((["a", "b"], producer.commit), (["dropped"], producer.abort), (["c"], producer.commit)):

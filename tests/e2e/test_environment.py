@@ -89,7 +89,7 @@ def test_a_python_that_the_user_names_is_refused_not_replaced(
     assert not (checkout / ".venv").exists()
 
 
-def test_without_network_it_says_so_and_the_next_try_goes_on_from_there(checkout: Path, path: Path) -> None:
+def test_without_network_it_says_so_and_the_next_try_continues(checkout: Path, path: Path) -> None:
     program(path, "python3", f'exec {sys.executable} "$@"')
     nowhere = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "PIP_RETRIES": "0"}
     done = environment(checkout, path, **nowhere)

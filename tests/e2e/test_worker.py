@@ -510,7 +510,7 @@ def test_commands_of_the_pages_run(
     assert ran >= 80
 
 
-def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_mends_it(
+def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_fixes_it(
     worker: SparkWorkerProcess, clients: RestClients, tmp_path: Path
 ) -> None:
     rest, late, port = worker.rest, tmp_path / "late.csv", free_ports(1)[0]

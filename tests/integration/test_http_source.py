@@ -109,7 +109,7 @@ PAGINATIONS: list[tuple[Callable[[Asked], Response], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("answer", "settings"), PAGINATIONS)
-def test_every_page_is_read_once_and_a_restart_goes_on_with_the_next(
+def test_every_page_is_read_once_and_a_restart_continues_with_the_next(
     answer: Callable[[Asked], Response], settings: dict[str, Any]
 ) -> None:
     with HttpService(answer) as service:
@@ -165,14 +165,14 @@ def test_a_server_that_asks_for_patience_gets_it_and_at_last_the_task_fails() ->
         source.stop()
 
 
-def test_nobody_listens() -> None:
+def test_no_server_listens() -> None:
     source = harness("http://127.0.0.1:1", retries_max="0")
     with pytest.raises(ConnectError, match="ConnectError"):
         source.poll()
     source.stop()
 
 
-def test_a_refusal_fails_the_task_and_tells_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_fails_the_task_and_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     with HttpService(lambda _: Response("no such thing", status_code=404)) as service, caplog.at_level(logging.DEBUG):
         source = harness(service.url, params={"key": "s3cret"}, auth_type="bearer", auth_token="t0ken")
         with pytest.raises(ConnectError, match="404: no such thing") as refused:
@@ -194,7 +194,7 @@ def test_a_body_that_is_none_is_errant(body: bytes, settings: dict[str, str]) ->
         source.stop()
 
 
-def test_a_record_without_what_the_offset_needs_is_errant_and_the_others_go_on() -> None:
+def test_a_record_without_offset_fields_is_errant_and_others_are_delivered() -> None:
     items = [ITEMS[0], {"id": 99}, ITEMS[1]]
     with HttpService(lambda _: JSONResponse(items)) as service:
         config = {"topic": "t", "http.url": f"{service.url}/items", "http.offset.fields": '{"since": "/at"}'}

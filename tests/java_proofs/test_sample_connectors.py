@@ -130,7 +130,7 @@ def test_sources_of_two_schemas_send_the_same(both: JavaBesideOurs) -> None:
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
 @pytest.mark.parametrize("mode", ["connector-failure", "task-failure", "none"])
-def test_mocks_fail_where_they_are_told_to(kind: str, mode: str, both: JavaBesideOurs) -> None:
+def test_mocks_fail_where_configured(kind: str, mode: str, both: JavaBesideOurs) -> None:
     name = f"mock-{kind.lower()}-{mode}"
     config = {"connector.class": f"{TOOLS}.Mock{kind}Connector", "mock_mode": mode, "delay_ms": "0", "topics": "mocked"}
     created = config if kind == "Sink" else {key: config[key] for key in config if key != "topics"}

@@ -104,7 +104,7 @@ def test_columns_are_what_rows_are(answer: tuple[int, bytes, list[tuple[int, int
 
 @settings(deadline=None)
 @given(st.data())
-def test_lengths_that_lie_are_told_or_do_no_harm(data: st.DataObject) -> None:
+def test_wrong_lengths_are_reported_or_do_no_harm(data: st.DataObject) -> None:
     """The checksum is right, as it is in a producer's invalid records."""
     raw = bytearray(batch_of(0, [(1, 5, b"key", b"v" * 70, [("h", b"1")])] * 3, 0, 0))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -117,7 +117,7 @@ def test_lengths_that_lie_are_told_or_do_no_harm(data: st.DataObject) -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 4), st.data())
-def test_a_changed_byte_is_told_by_the_checksum(codec: int, data: st.DataObject) -> None:
+def test_a_changed_byte_is_found_by_the_checksum(codec: int, data: st.DataObject) -> None:
     raw = bytearray(batch_of(4, [(1, 5, b"key", b"value" * 9, [])] * 3, codec, 0))
     raw[data.draw(st.integers(17, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(DataError, match="offset 4 is damaged"):

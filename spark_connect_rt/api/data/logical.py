@@ -145,5 +145,5 @@ def from_primitive(schema: Schema, value: Any) -> Any:
     except OverflowError as error:
         raise DataError(f"{schema.name} {value} is outside of the years 1 to 9999") from error
     except TypeError as error:
-        raise DataError(f"{value!r} is no {schema.name}: {error}") from error
+        raise DataError(f"{value!r} is not a valid {schema.name}: {error}") from error
     return value

@@ -181,7 +181,7 @@ def _missing(place: str) -> MigrationFinding:
 
 
 def _broken_lines(broken: Sequence[BrokenPlugin], missing: Sequence[str]) -> Iterator[MigrationFinding]:
-    """Yield plug-ins that no worker here could use; a connector that names one has a line of its own."""
+    """Yield plug-ins that no worker here could use; a connector that names one has its own line."""
     for broken_plugin in broken:
         if (
             broken_plugin.location not in missing
@@ -211,7 +211,7 @@ def _unread(why: str) -> MigrationState:
 
 
 def refuse_other_files(settings: Mapping[str, str]) -> None:
-    """Raise BadConfigError for a file that is no distributed worker's, and say which command reads it."""
+    """Raise BadConfigError for a file of another program than a distributed worker, and name the command for it."""
     if "clusters" in settings:
         why = "this is a file of MirrorMaker, not of a Connect worker. Run it with `connectrt mirror run FILE`"
         raise BadConfigError({"clusters": [why]})

@@ -69,7 +69,7 @@ class PluginJars:
 
 
 def _is_jar(path: Path) -> bool:
-    """Tell whether an element of ``plugin.path`` is a plug-in in one jar, as Java takes it, too."""
+    """Return whether an element of ``plugin.path`` is a plug-in in one jar, as Java takes it, too."""
     return path.suffix == ".jar" and path.is_file()
 
 

@@ -18,7 +18,7 @@ from spark_connect_rt.plugins.counterparts import OFFICIAL_ICEBERG_SINK, counter
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.official_sink import TakenSetting
 
-# The words of a migration report: verdicts, lines, connectors.
+# The terms of a migration report: verdicts, lines, connectors.
 
 
 JAVA, PYTHON = "java", "python"
@@ -127,7 +127,7 @@ class Given:
     tasks: int
     failed: Sequence[str]  # its parts that have FAILED: "connector", "task 0"
     worker: Mapping[str, str]
-    mixed_group: bool = True  # whether Java workers are to run beside ours meanwhile
+    mixed_group: bool = True  # whether Java workers are to run next to ours meanwhile
 
 
 def connector_verdict(
@@ -204,7 +204,7 @@ def _element(setting: str, name: str, catalog: ClassCatalog, config: Mapping[str
     if found is None or found.problem:
         return Element(setting, name, "")
     in_java = found if found.runtime == JAVA else None
-    if beside == JAVA and in_java is None:  # beside a Java connector the Java one is taken, where there is one
+    if beside == JAVA and in_java is None:  # a Java connector gets the Java one, where there is one
         in_java = found if found.name.startswith(_APACHE) else catalog.find(name, runtime=JAVA)
     return Element(setting, found.name, JAVA if in_java else PYTHON)
 

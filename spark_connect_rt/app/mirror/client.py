@@ -184,7 +184,7 @@ def checkpoints(records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[st
 def cluster_settings(raw: Mapping[str, str], alias: str | None, bootstrap: str | None) -> dict[str, str]:
     """Return the client settings of one cluster: of ``alias`` in a MirrorMaker's file, else of ``bootstrap`` alone.
 
-    Raises BadConfigError: neither is said.
+    Raises BadConfigError: neither is set.
     """
     if bootstrap:
         return {**raw, "bootstrap.servers": bootstrap}
@@ -205,7 +205,7 @@ def client_kind(settings: Mapping[str, str], kind: str) -> dict[str, str]:
 
 
 def show_cluster(settings: Mapping[str, str], source: str | None, group: str | None, as_json: bool) -> int:
-    """Print what the cluster's topics tell; with ``source`` and ``group`` the group's offsets in this cluster too."""
+    """Print what the cluster's topics show; with ``source`` and ``group`` the group's offsets in this cluster too."""
     if group and not source:
         raise BadConfigError({"--source": ["whose group it is"]})
     cluster = MirroredCluster(client_kind(settings, "admin"), client_kind(settings, "consumer"))

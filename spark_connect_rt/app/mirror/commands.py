@@ -67,7 +67,7 @@ def add_mirror_commands(cli: typer.Typer, act: Act) -> None:
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
-        """Show what a cluster's topics tell: who is upstream, over how many hops, what was copied, where groups are."""
+        """Show what a cluster's topics contain: upstream clusters, hops, copied topics, and where groups are."""
         from spark_connect_rt.app.mirror.client import cluster_settings, show_cluster
 
         act(

@@ -1,4 +1,4 @@
-"""One flow of a dedicated MirrorMaker: a distributed worker without a REST API of its own (Java ``MirrorHerder``).
+"""One flow of a dedicated MirrorMaker: a distributed worker without its own REST API (Java ``MirrorHerder``).
 
 Its group and topics are at the target cluster. When it leads, it writes its connectors' configurations from the file.
 """
@@ -49,7 +49,7 @@ class FlowContext:
     session: Callable[[], Any]  # returns the one SparkSession, waiting for it
     applications: FlowApplications
     address: Advertised | None = None
-    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended though no one asked for it
+    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended without a request
 
 
 class FlowWorker(DistributedWorker):
@@ -95,7 +95,7 @@ class RunningFlow:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Start the flow's worker on a thread of its own; returns at once."""
+        """Start the flow's worker on its own thread; returns at once."""
         self._thread.start()
 
     def ask_to_stop(self) -> None:

@@ -59,7 +59,7 @@ def show(progress: Callable[[], Progress], console: Console, ended: threading.Ev
 
 
 def flows_table(progress: Progress) -> Table:
-    """Return a row for each task of this process; a flow without one has a row of its own."""
+    """Return a row for each task of this process; a flow without one has its own row."""
     table = Table(title="MirrorMaker")
     for column in ("flow", "task", "state", "records", "records/s", "MB"):
         table.add_column(column, justify="left" if column in ("flow", "task", "state") else "right")

@@ -37,7 +37,7 @@ class FlowPeers:
     """A PeerClient of one flow: a leader's URL is that of its process, which has a path for each flow."""
 
     def __init__(self, peers: PeerClient, flow: SourceAndTarget, internal_rest: bool = True) -> None:
-        """Take how to ask another process; ``internal_rest`` False: none can be asked, which is said instead."""
+        """Take how to ask another process; ``internal_rest`` False: none can be asked, which is reported instead."""
         self._peers = peers
         self._path = flow_path(flow)
         self._internal_rest = internal_rest

@@ -57,7 +57,7 @@ class VerifyResult:
     """The result of one reading of both clusters, in the order of the fields."""
 
     positions: Mapping[TopicPartition, int]  # of the source: the last record that has surely been copied
-    downstream: Mapping[str, Mapping[TopicPartition, int]]  # group -> where it would go on at the target
+    downstream: Mapping[str, Mapping[TopicPartition, int]]  # group -> where it would resume at the target
     target: Mapping[TopicPartition, range]
     upstream: Mapping[str, Mapping[TopicPartition, int]]  # group -> where it is at the source
     source: Mapping[TopicPartition, range]
@@ -179,7 +179,7 @@ class FlowCheck:
         self, partition: TopicPartition, upstream: int, downstream: int | None, found: VerifyResult
     ) -> GroupPartition:
         source, target = found.source[partition], found.target.get(self._remote(partition))
-        if downstream is None or target is None:  # an offset of a topic that is gone helps nobody
+        if downstream is None or target is None:  # an offset of a deleted topic is useless
             return GroupPartition(partition, upstream, None, None)
         left = range(max(upstream, source.start), source.stop)
         to_come = range(max(downstream, target.start), target.stop)

@@ -28,7 +28,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class GroupPartition:
-    """Where a group is: at the source, and where it would go on at the target (None: nothing is known there)."""
+    """Where a group is: at the source, and where it would resume at the target (None: nothing is known there)."""
 
     partition: TopicPartition
     upstream: int

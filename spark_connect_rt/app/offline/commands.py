@@ -38,9 +38,9 @@ Connector = Annotated[str | None, typer.Option("--connector", help="Only this co
 
 
 def add_store_commands(cli: typer.Typer, act: Act) -> tuple[typer.Typer, Reset]:
-    """Add the two groups of words; ``act`` reads the file, runs, turns errors into exit codes.
+    """Add the two groups of subcommands; ``act`` reads the file, runs, turns errors into exit codes.
 
-    Returns the group ``offsets``, and what ``offsets reset FILE NAME`` does: its word is shared with a cluster's.
+    Returns the group ``offsets``, and what ``offsets reset FILE NAME`` does: the cluster's command has the same name.
     """
     store = typer.Typer(help="The three internal topics: check, back up, restore, repair.", no_args_is_help=True)
     offsets = typer.Typer(help="Offsets of connectors: list, alter, reset, prune.", no_args_is_help=True)
@@ -138,7 +138,7 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
         apply: Apply = False,
         override: Override = None,
     ) -> None:
-        """Show where a stream of format("connectrt") is, beside its offsets in the topic; write those as it is."""
+        """Compare where a stream of format("connectrt") is with its offsets in the topic; write those as it is."""
 
         def run(settings: Mapping[str, str]) -> int:
             from spark_connect_rt.app.offline.stream_offsets import ReconcileOptions, reconcile

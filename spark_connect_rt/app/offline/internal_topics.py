@@ -64,7 +64,7 @@ class InternalTopics:
     def worker_urls(self) -> list[str]:
         """Return the advertised REST URLs of the running workers, none without any.
 
-        Raises RetriableError while the group rebalances: no one's is known then.
+        Raises RetriableError while the group rebalances: they are unknown then.
         """
         found = self._admin.members(self.config.group.group_id)
         if found.metadata and not any(found.metadata):
@@ -101,7 +101,7 @@ class InternalTopics:
     def backup(self, now_ms: int) -> StoreBackup:
         """Return what a restore needs.
 
-        Of the config topic every record: there the order tells which tasks a commit means. Of the others each key's
+        Of the config topic every record: there the order shows which tasks a commit means. Of the others each key's
         last.
         """
         topics = {}

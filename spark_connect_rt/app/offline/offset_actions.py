@@ -105,7 +105,7 @@ class OwnStores:
 
     @property
     def notes(self) -> OffsetNotes:
-        """Return what tells of the changes made here."""
+        """Return the notes that record the changes made here."""
         return self._deps.offset_notes
 
     def offsets(self) -> list[OffsetPair]:
@@ -120,7 +120,7 @@ class OwnStores:
         return OffsetChange(self._deps, self._offsets, self._name, self._fence).carry_out(wanted)
 
     def _fence(self, name: str) -> None:
-        """Shut out what a worker that was killed may have left; the next start of the connector records its round."""
+        """Fence what a worker that was killed may have left; the next start of the connector records its round."""
         snapshot, worker = self._deps.config_store.snapshot(), self._deps.settings.worker
         config, tasks = snapshot.connector_config(name) or NO_SETTINGS, snapshot.task_count_record(name) or 0
         producers = [

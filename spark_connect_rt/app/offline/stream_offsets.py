@@ -1,6 +1,6 @@
 """Implements ``connectrt offsets reconcile``: compares a stream's checkpoint and the offset topic, repairs the topic.
 
-Spark's checkpoint decides where a query of ``format("connectrt")`` goes on; the topic shows it to others, and may be
+Spark's checkpoint decides where a query of ``format("connectrt")`` resumes; the topic shows it to others, and may be
 behind after a kill or an unfinished ``commitOffsets``. So only the topic is ever written. The checkpoint is read as
 files: ``commits/<batch>`` says that a batch is done, ``offsets/<batch>`` where it ended (Spark's ``OffsetSeqLog``, v1).
 """
@@ -44,7 +44,7 @@ class ReconcileOptions:
 
 
 def done_batch(checkpoint: Path, source: int) -> DoneBatch:
-    """Return where a query is. Raises BadRequestError: that is no checkpoint of one, or no batch is done."""
+    """Return where a query is. Raises BadRequestError: it is not a checkpoint of a query, or no batch is done."""
     done, begun = _batches(checkpoint / "commits"), _batches(checkpoint / "offsets")
     if not done or done[-1] not in begun:
         raise BadRequestError(f"{checkpoint} is not the checkpoint of a query that has finished a batch")

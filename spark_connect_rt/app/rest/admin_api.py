@@ -40,7 +40,7 @@ from spark_connect_rt.rest.shapes import Operation, WorkerEvents
 class Management:
     """The parts that the management API asks, each by its port."""
 
-    group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
+    group_reads: GroupReads | None = None  # served to other workers, without a separate path
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
     events: EventReads | None = None
     logs: LogReads | None = None

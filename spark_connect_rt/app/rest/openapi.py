@@ -368,7 +368,7 @@ _CACHED = {"Cache-Control": "public, max-age=86400"}
 
 
 def routes() -> list[Route]:
-    """Return the page and its files. They are no JSON: the rules for content types of the API are not theirs."""
+    """Return the page and its files. They are not JSON, so the API's rules for content types do not apply."""
     return [Route("/docs", _page, name="docs"), Route("/docs/{file}", _file, name="docs-file")]
 
 

@@ -64,7 +64,7 @@ def build_commit(package: Path = _PACKAGE, root: Path = _PACKAGE.parent) -> str:
 
 
 def commit_of_checkout(root: Path) -> str | None:
-    """Return the commit of the git checkout whose top folder is ``root``; None: it is none, or cannot be read."""
+    """Return the commit of the git checkout whose top folder is ``root``; None: not a checkout, or unreadable."""
     try:
         folder = _git_folder(root / ".git")
         head = (folder / "HEAD").read_text("utf-8").strip()
@@ -77,7 +77,7 @@ def commit_of_checkout(root: Path) -> str | None:
 def _git_folder(place: Path) -> Path:
     if place.is_dir():
         return place
-    return place.parent / place.read_text("utf-8").strip().removeprefix("gitdir: ")  # a work tree of its own
+    return place.parent / place.read_text("utf-8").strip().removeprefix("gitdir: ")  # its own work tree
 
 
 def _of_branch(folder: Path, branch: str) -> str | None:

@@ -79,7 +79,7 @@ def program_settings(prefix: str, program: str) -> ConfigDef:
             ),
             text(
                 f"{prefix}.deletes",
-                "What a deleted record becomes: a tombstone of its key, or a normal record.",
+                "The form of a deleted record: a tombstone of its key, or a normal record.",
                 "tombstone",
                 MEDIUM,
                 one_of("tombstone", "record"),

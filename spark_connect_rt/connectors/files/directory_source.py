@@ -105,7 +105,7 @@ CONFIG = (
                 Type.STRING,
                 LEAVE,
                 HIGH,
-                "What happens to a file once all of its rows are acknowledged and its offset is stored. leave: it "
+                "The treatment of a file once all of its rows are acknowledged and its offset is stored. leave: it "
                 "stays, and is read again only if it changes.",
                 one_of(LEAVE, DELETE, MOVE, RENAME, ignore_case=True),
             ),

@@ -67,7 +67,7 @@ class MirrorCheckpointConnector(SourceConnector):
         self._properties = flow.client(SOURCE, "admin", "checkpoint-source-admin")
         self._source = MirrorAdmin(self._properties, limit_ms)
         self._offsets = KafkaGroupOffsets(limit_ms)
-        done("a first look at the groups", self._first_look)
+        done("a first poll of the groups", self._first_look)
         self._rounds.add("looking for groups", self._look, interval_ms(values, "refresh.groups"))
         self._rounds.start()
 

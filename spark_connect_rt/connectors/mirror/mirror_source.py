@@ -73,8 +73,8 @@ class MirrorSourceConnector(SourceConnector):
         if not values["enabled"]:
             return
         self._topics = topics = FlowTopics(config, values)
-        if not done("a first look at the topics", self._first_look):
-            self._rounds.add("a first look at the topics", self._look_until_seen, FIRST_LOOK_AGAIN_MS)
+        if not done("a first poll of the topics", self._first_look):
+            self._rounds.add("a first poll of the topics", self._look_until_seen, FIRST_LOOK_AGAIN_MS)
         acls, configs = interval_ms(values, "sync.topic.acls"), interval_ms(values, "sync.topic.configs")
         self._rounds.add("copying ACLs", topics.sync_acls, acls, at_once=True)
         self._rounds.add("copying settings of topics", topics.sync_settings, configs, at_once=True)
@@ -212,8 +212,7 @@ class FlowTopics:
         left_out = self._selection.own_copies(topics)
         if new := sorted(set(left_out) - set(self._left_out or ())):
             log.warning(
-                "not copied: %s. A topic with the alias %s of its own cluster was copied from there, and would be "
-                "copied in a loop",
+                "not copied: %s. A topic with the alias %s was copied from this cluster, and would be copied in a loop",
                 ", ".join(new),
                 flow.source_alias,
             )

@@ -52,7 +52,7 @@ class Generated:
 
 
 def random_words(seed: int, stream: int, numbers: Any) -> Any:
-    """Return 64 random bits for each number, as uint64; ``stream`` tells fields apart."""
+    """Return 64 random bits for each number, as uint64; ``stream`` distinguishes fields."""
     start = np.uint64((seed * 0xD1342543DE82EF95 + stream * 0x2545F4914F6CDD1D) & _MASK)
     with np.errstate(over="ignore"):
         x = start + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
@@ -257,7 +257,7 @@ CONFIG = ConfigDef(
 class DatagenSourceConnector(SourceConnector):
     """Generates sample records at a chosen rate, for trials and tests.
 
-    As many tasks as are asked for, each with records of its own.
+    As many tasks as are asked for, each with its own records.
     """
 
     def config_def(self) -> ConfigDef:
@@ -301,7 +301,7 @@ class DatagenSourceTask(SourceTask):
     clock: Callable[[], int] = staticmethod(wall_clock_ms)
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Go on behind the last record that was sent. Raises BadConfigError."""
+        """Resume after the last record that was sent. Raises BadConfigError."""
         values = CONFIG.parse(config)
         self._task = int(config.get(TASK_SETTING, 0))
         self._fields = parse_fields(values["datagen.schema"])

@@ -23,7 +23,7 @@ DEFAULT_DELAY_MS = 15_000
 
 
 def delay_ms(config: Mapping[str, str]) -> int:
-    """Return when to fail. Raises ConnectError: it is no number."""
+    """Return when to fail. Raises ConnectError: it is not a number."""
     text = config.get(DELAY_MS)
     try:
         return DEFAULT_DELAY_MS if text is None else int(text)
@@ -62,7 +62,7 @@ class MockConnector(Connector):
 
 
 class MockSourceConnector(MockConnector, SourceConnector):
-    """A source without records."""
+    """A source that returns no records."""
 
     def task_class(self) -> type[Any]:
         """Return the class of the connector's tasks."""

@@ -31,7 +31,7 @@ _SOON_MS, _SOON_RECORDS = 100, 1_000  # so many records are worth a handover soo
 def records_allowed(throughput: float, elapsed_ms: int) -> int | None:
     """Return how many records may be sent in the first ``elapsed_ms``; None: any number.
 
-    The first is sent at once. ``throughput`` is records/s: 0 sends no second one, below 0 is no limit.
+    The first is sent at once. ``throughput`` is records/s: 0 sends no second one, below 0 is unlimited.
     """
     return None if throughput < 0 else 1 + int(throughput * max(0, elapsed_ms) / 1000)
 

@@ -34,7 +34,7 @@ SECOND = _schema(2, ("string", SchemaBuilder(STRING.type).default("abc").build()
 
 
 class SchemaSourceConnector(NumberedSourceConnector):
-    """Each task sends ``num.messages`` structs to the partition of its own number."""
+    """Each task sends ``num.messages`` structs to the partition with its number."""
 
     def task_class(self) -> type[Any]:
         """Return the class of the connector's tasks."""

@@ -13,7 +13,7 @@ KEYS = (
         Type.STRING,
         CONTINUE,
         Importance.MEDIUM,
-        "What happens when records were deleted before they were read. continue: log a warning, count it, and "
+        "The reaction when records were deleted before they were read. continue: log a warning, count it, and "
         "resume at the position of auto.offset.reset. fail: the task fails.",
         one_of(CONTINUE, FAIL, ignore_case=True),
     ),
@@ -22,7 +22,7 @@ KEYS = (
         Type.STRING,
         CONTINUE,
         Importance.MEDIUM,
-        "What happens when a topic was deleted and created again. continue: log a warning, count it, and read the "
+        "The reaction when a topic was deleted and created again. continue: log a warning, count it, and read the "
         "new topic from its beginning. fail: the task fails.",
         one_of(CONTINUE, FAIL, ignore_case=True),
     ),

@@ -160,7 +160,7 @@ def _kind_of(table: str) -> str:
 
 
 def filters_are_handed_over() -> bool:
-    """Tell whether this process plans a read with filters (``spark.sql.python.filterPushdown.enabled``, Spark 4.1).
+    """Return whether this process plans a read with filters (``spark.sql.python.filterPushdown.enabled``, Spark 4.1).
 
     Without that setting Spark refuses every reader that could take some, so readers that do are made only there.
     """

@@ -88,7 +88,7 @@ class NamedConnector:
 
     @property
     def exact_offsets(self) -> bool:
-        """Whether it says that each of its source offsets stands behind exactly the rows up to it."""
+        """Whether it says that each of its source offsets covers exactly the rows up to it."""
         return self._connector().exactly_once_support(self._config) is ExactlyOnceSupport.SUPPORTED
 
     def started(self) -> RangeSourceConnector:

@@ -158,7 +158,7 @@ class OpenTask:
         return [batch for batch in self._converted(polled) if batch.num_rows] if polled else None
 
     def has_more(self) -> bool:
-        """Tell whether there is more, though a poll brought nothing."""
+        """Return whether there is more, though a poll brought nothing."""
         return bool(self._task.has_more())
 
     def idle_wait_ms(self) -> int:
@@ -224,7 +224,7 @@ def task_rows(partition: TaskPartition) -> Iterator[pa.RecordBatch]:
 def keep_imports() -> None:
     """Have the collector leave alone what this process has imported by now; once.
 
-    Spark's Python collects behind each task, and 1,100 modules are 0.05 CPU seconds to look through.
+    Spark's Python collects behind each task, and 1,100 modules take 0.05 CPU seconds to scan.
     """
     gc.collect()  # before the freeze, which would keep existing garbage
     gc.freeze()

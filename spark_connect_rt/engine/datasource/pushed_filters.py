@@ -44,7 +44,7 @@ class Comparison:
     negated: bool = False
 
     def lets(self, value: Any) -> bool:
-        """Tell whether a row with this value stays."""
+        """Return whether a row with this value stays."""
         if value is None:
             return False
         if self.comparison == NOT_NULL:

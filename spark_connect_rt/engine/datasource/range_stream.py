@@ -59,7 +59,7 @@ def in_own_words(starting: Iterable[SourceOffset], ranges: Iterable[SourceRange]
 
 
 def numbers_in(position: Position, source: RangeSourceConnector) -> dict[str, int]:
-    """Return the number at which each source partition goes on."""
+    """Return the number at which each source partition resumes."""
     return {
         encode_json(partition).decode(): source.number_behind(offset)
         for partition, offset in offsets_of(position)

@@ -50,7 +50,7 @@ def _quoted(name: str) -> str:
 def columns_ddl(
     decodes: Sequence[Decode], kinds: Mapping[str, pa.DataType], columns: Sequence[str] = tuple(COLUMNS)
 ) -> str:
-    """Return the columns of a read; of ``decodes`` with the types that are said, else with those of ``kinds``."""
+    """Return the columns of a read; of ``decodes`` with the types that are set, else with those of ``kinds``."""
     typed = COLUMNS | {rule.column: rule.type_ddl or ddl_of(kinds[rule.column]) for rule in decodes}
     return ", ".join(f"{name} {typed[name]}" for name in columns)
 

@@ -1,8 +1,8 @@
 """``df.write.format("connectrt")`` and ``writeStream``: rows into a sink connector, or into Kafka through converters.
 
 Owns what the options name and where rows seem to come from: partition n of a write is partition n of the topic, the
-offsets of micro-batch b begin at b * 2**32. So a repeated batch has the offsets it had, and a sink connector that tells
-records by topic, partition and offset writes it once. Other sinks, and Kafka, get a repeated batch again.
+offsets of micro-batch b begin at b * 2**32. So a repeated batch has the offsets it had, and a sink connector that
+recognizes records by topic, partition and offset writes it once. Other sinks, and Kafka, get a repeated batch again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.t
 
 
 def is_record_form(names: Collection[str], texts: Collection[str]) -> bool:
-    """Tell whether rows are records as they stand; ``texts``: the columns of text or bytes among ``names``."""
+    """Return whether rows are records as they stand; ``texts``: the columns of text or bytes among ``names``."""
     return "value" in texts and set(names) <= set(RECORD_COLUMNS)
 
 

@@ -44,11 +44,11 @@ class TypeSample:
         return batch
 
     def shows(self, decodes: Sequence[Decode]) -> bool:
-        """Tell whether there is a type for each column."""
+        """Return whether there is a type for each column."""
         return all(self._found.get(rule.column) or rule.column in self._problems for rule in decodes)
 
     def kinds(self, decodes: Sequence[Decode]) -> dict[str, pa.DataType]:
-        """Return the type of each column. Raises BadConfigError: the sample does not tell."""
+        """Return the type of each column. Raises BadConfigError: the sample does not show it."""
         problems, kinds = {}, {}
         for rule in decodes:
             found = self._found.get(rule.column)

@@ -61,7 +61,7 @@ class OlderStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the tasks that read a batch. Raises as the reader."""
-        if self._at is None:  # a query that goes on: Spark begins with its last batch, or an empty one behind it
+        if self._at is None:  # a query that resumes: Spark begins with its last batch, or an empty one behind it
             self._at = end
         found: Sequence[InputPartition] = self.reader.partitions(start, end)
         return found

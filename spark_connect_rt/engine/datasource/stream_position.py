@@ -2,8 +2,8 @@
 
 Pure. The offset is where a task resumes. The count makes a batch repeatable: a task whose offsets are exact, resumed
 where a batch began, gives the same rows in the same order, however it cuts them into batches this time. An offset that
-is not exact lies before rows that were given: they come again, so the count does not tell which rows a batch had. JSON
-all through, as Spark keeps it:
+is not exact lies before rows that were given: they are repeated, and the count does not show which rows a batch had.
+JSON all through, as Spark keeps it:
 ``{source partition: {"offset": source offset, "rows": count}}``, both as JSON texts; "" for rows without a partition.
 """
 
@@ -78,7 +78,7 @@ class RepeatedBatch:
     """A batch that is polled again: which of the rows belong to it, and what it still lacks."""
 
     def __init__(self, start: Position, end: Position, *, exact: bool) -> None:
-        """``exact``: each offset of the connector stands behind exactly the rows up to it."""
+        """``exact``: each offset of the connector covers exactly the rows up to it."""
         self._exact = exact
         self.lacking = rows_between(start, end)
         """Source partition -> how many rows."""
@@ -111,7 +111,7 @@ class RepeatedBatch:
             mask.append(name in self._ends)
             if name in self._ends:
                 self.lacking[name] = max(0, self.lacking[name] - 1)
-                self._at[name] = self._at.get(name) if offset is None else offset  # as ``advanced`` goes on
+                self._at[name] = self._at.get(name) if offset is None else offset  # as ``advanced`` continues
         return batch.filter(pa.array(mask, pa.bool_()))
 
 
@@ -122,7 +122,7 @@ def as_position(offset: Mapping[str, Any]) -> Position:
 
 # One task of a connector as a partition of a read, with everything that an executor needs.
 #
-# Quick to import, as all that plans a read has to be: each query plans in a process of its own
+# Quick to import, as all that plans a read has to be: each query plans in its own process
 # (docs/explanation/spark_costs.md). Reading code is imported where it runs.
 
 

@@ -1,12 +1,12 @@
 """``spark.readStream.format("connectrt")``: a source connector's records in micro-batches.
 
-Owns the tasks of one query: they run in the query's own Python process beside the driver, between batches too, because
-only polling tells where a batch ends, and Spark must write that down before the batch is run. Polled records wait there
+Owns the tasks of one query: they run in the query's own Python process next to the driver, between batches too, because
+only polling shows where a batch ends, and Spark must write that down before the batch is run. Polled records wait there
 until the batch is done, at most ``maxRecords`` and one poll of each task; executors get them as Arrow.
 
-After a restart Spark asks for the batch again that was under way: the tasks resume where it began and give as many rows
+After a restart Spark asks again for the batch in progress: the tasks resume where it began and give as many rows
 of each source partition as it had (``stream_position``); of a connector that does not say that its offsets are exact,
-all rows up to the offset where it ended, which may be more. Spark's checkpoint decides where a query goes on; the
+all rows up to the offset where it ended, which may be more. Spark's checkpoint decides where a query resumes; the
 offset topic is written after each batch (``commitOffsets=connect``), and read by a query that has no checkpoint
 (``startingOffsets=connect``).
 """
@@ -60,7 +60,7 @@ class StreamPlan:
     starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
     max_records: int | None
     idle_ms: int  # how long a repeated batch waits for rows that must be there
-    exact: bool  # each source offset stands behind exactly the rows up to it
+    exact: bool  # each source offset covers exactly the rows up to it
     book: Callable[[], OffsetBook] | None  # None: Spark's checkpoint is the only memory
     columns: Sequence[str] = tuple(COLUMNS)  # those that Spark gets; a task's rows have POSITION_COLUMNS, too
     max_wait_ms: int | None = None  # how long a micro-batch that has rows is filled; None: until its limit of rows
@@ -76,7 +76,7 @@ class _Polled:
     _small: list[pa.RecordBatch] = field(default_factory=list)
 
     def add(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Append batches. Small ones are joined: each has buffers of its own, many times the size of a few rows."""
+        """Append batches. Small ones are joined: each has its own buffers, many times the size of a few rows."""
         for batch in batches:
             if batch.num_rows < SMALL_ROWS and (not self._small or batch.schema == self._small[0].schema):
                 self._small.append(batch)

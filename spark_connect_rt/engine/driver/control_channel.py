@@ -111,7 +111,7 @@ class ControlChannel:
         self._owners.pop(slice_id, None)
 
     def send(self, connection: SlotConnection, message: Message) -> None:
-        """Queue a message; dropped when the connection is cut. Raises TypeError: it cannot be said in JSON."""
+        """Queue a message; dropped when the connection is cut. Raises TypeError: it cannot be written as JSON."""
         data = encode_message(message)  # here, so that the caller gets the error if the message cannot be encoded
         self._order(connection, lambda: self._queue(connection, data))
 

@@ -33,13 +33,13 @@ HELLO_LIMIT_BYTES = 65_536
 _SAID_LIMIT_BYTES = 4 * HELLO_LIMIT_BYTES  # handshake, hello, and what was read with it
 GUESTS_MAX = 256  # several times what a worker's slices open at once
 ROLES = ("reader", "writer", "commit", "plugins", "preview")
-_REST_S = 0.1  # when no client can be accepted: it would be tried again at once, and for ever
+_REST_S = 0.1  # when no client can be accepted: it would be tried again at once, and forever
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
 class PendingConnection:
-    """A connection that has not said hello."""
+    """A connection that has not authenticated yet."""
 
     sock: socket.socket
     cipher: Cipher

@@ -47,7 +47,7 @@ from spark_connect_rt.engine.task_runner import (
 )
 from spark_connect_rt.errors import RetriableError
 
-# Source offsets that tasks ask the driver for, read beside the engine's loop: a read may block.
+# Source offsets that tasks ask the driver for, read outside of the engine's loop: a read may block.
 #
 # Owns the threads that read. As in Java, brokers that are away fail no task: a read is tried while the run is wanted.
 
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 class OffsetLookUps:
-    """Reads offsets on threads of its own, which end when nothing is left to read."""
+    """Reads offsets on its own threads, which end when nothing is left to read."""
 
     def __init__(self, threads: Threads = MACHINE_THREADS) -> None:
         self._threads = threads
@@ -84,7 +84,7 @@ class OffsetLookUps:
         wanted: Callable[[], bool],
         on_answer: Callable[[Message], None],
     ) -> None:
-        """Answer a task's question, on one of the threads. ``wanted``: whether to go on while brokers are away."""
+        """Answer a task's question, on one of the threads. ``wanted``: whether to retry while brokers are away."""
 
         def read() -> None:
             partitions = question["partitions"]
@@ -167,7 +167,7 @@ class RunPartitions:
             self._condemn(run)
 
     def release(self, run: TaskRun, partitions: Sequence[TopicPartition]) -> None:
-        """Tell the worker that a run has let go of these."""
+        """Report to the worker that a run has released these."""
         if partitions:
             run.revocations.answered(partitions)
             self._emit(PartitionsReleased(run.task, run.launch.run, frozenset(partitions)))
@@ -307,7 +307,7 @@ class Engine:
         self._send(run, {"op": "pause" if paused else "resume"})
 
     def _tell_state(self, run: TaskRun, paused: bool, *, again: bool = False) -> None:
-        """Tell the worker RUNNING or PAUSED, unless it knows (a moved run reports it again)."""
+        """Report RUNNING or PAUSED to the worker, unless it knows (a moved run reports it again)."""
         if run.reported_paused is paused and not again:
             return
         run.reported_paused = paused
@@ -334,7 +334,7 @@ class Engine:
             self._slots.condemn(run)
 
     def _move(self, run: TaskRun, target: Slot | None, within_ms: float | None = None) -> None:
-        """Drain a run, as far as that goes ``within_ms``, and go on in ``target``, or wherever there is room."""
+        """Drain a run, as far as possible ``within_ms``, and continue in ``target``, or in any slot with room."""
         if run.phase is Phase.HOSTED:
             self._send(run, {"op": "stop", "within_ms": within_ms})
             run.phase, run.target = Phase.MOVING, target

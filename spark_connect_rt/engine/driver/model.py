@@ -42,7 +42,7 @@ class Phase(Enum):
 
     WAITING = "waiting"  # for a slot, or for a back-off to pass
     HOSTED = "hosted"
-    MOVING = "moving"  # asked to drain; goes on in another slot
+    MOVING = "moving"  # asked to drain; continues in another slot
     STOPPING = "stopping"  # asked to drain; ends
 
 
@@ -133,13 +133,13 @@ class Slot:
     successor: Slot | None = None  # it is retiring: its tasks go there
     overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
     killed_when_empty: bool = False  # condemned: only overdue hosts may be left, then it is killed
-    starved: bool = False  # it was said that it waits for a core
+    starved: bool = False  # its wait for a core was logged
     ending: bool = False  # asked to end, or killed
     killed: bool = False
     lost_jvm: tuple[float, JavaCode | None, tuple[ConnectorTaskId, ...]] = (0.0, None, ())  # the last: when, of whom
 
     def takes_tasks(self) -> bool:
-        """Tell whether another task may be placed here."""
+        """Return whether another task may be placed here."""
         return not (self.ending or self.killed_when_empty or self.successor is not None)
 
     def load(self) -> int:
@@ -151,5 +151,5 @@ class Slot:
         return [*self.hosts.values(), *self.waiting]
 
     def has_suspects(self) -> bool:
-        """Tell whether a run is here that may be the one that ends its process."""
+        """Return whether a run is here that may be the one that ends its process."""
         return any(run.suspected for run in self.runs())

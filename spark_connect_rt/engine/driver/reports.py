@@ -94,9 +94,9 @@ def busy_tasks(
 
 
 def calm_tasks(runs: Iterable[TaskRun], limits: PackingLimits, now_ms: float, calm_ms: float) -> Iterator[TaskRun]:
-    """Yield the runs that have a slot of their own for being busy, and were calm for so long that they should share.
+    """Yield the runs that have their own slot for being busy, and were calm for so long that they should share.
 
-    The time is doubled each time a run leaves a shared slot: one that is busy now and then does not move for ever. Java
+    The time is doubled each time a run leaves a shared slot: one that is busy now and then moves less and less. Java
     tasks stay, because a restart costs them more than a slot: they read a schema's history again.
     """
     for run in runs:

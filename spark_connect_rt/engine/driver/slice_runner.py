@@ -231,7 +231,7 @@ class SparkSliceLauncher:
         self._holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> SliceHandle:
-        """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
+        """Start a slice on its own thread; it waits there for Spark and for its turn to be planned."""
         spark_slice = SparkSlotJob(self, slice_id)
         try:
             threading.Thread(target=spark_slice.run_job, name=f"slice-{slice_id}", daemon=True).start()

@@ -57,7 +57,7 @@ class SlotLauncher(Protocol):
         """Begin; ``on_event`` is called from any thread, in order per slice."""
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """Tell the halves to live on only while this holds (E5). Before ``open``."""
+        """Keep the halves alive only while this holds (E5). Before ``open``."""
 
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice; returns at once."""

@@ -17,7 +17,7 @@ from spark_connect_rt.config.connectrt_config import ENGINE
 class Isolation(Enum):
     """Which tasks may share a process: the connector setting ``connectrt.isolation``."""
 
-    PROCESS = "process"  # a slot of its own, always
+    PROCESS = "process"  # its own slot, always
     THREAD = "thread"  # shares, whatever it does
     AUTO = "auto"  # shares until it is busy
 
@@ -73,7 +73,7 @@ def choose_slot(
 
     A process-isolated task takes an empty slot or a new one; others fill the fullest slot with room, so that few
     slots idle. Where ``shared_slots`` are full, one that ``crowds`` shares the emptiest of them: a further pair of
-    processes costs as much memory as dozens of tasks, and has no core of its own. When ``slots_max`` slots are open
+    processes costs as much memory as dozens of tasks, and has no separate core. When ``slots_max`` slots are open
     already, any task shares the emptiest: late beats never.
 
     Args:
@@ -116,7 +116,7 @@ def choose_apart(slots: Sequence[SlotFacts], limits: PackingLimits, slots_open: 
 
 
 def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: int) -> tuple[ConnectorTaskId, ...]:
-    """Return the busy tasks that should get a slot of their own: at most one per slot and call, busiest first.
+    """Return the busy tasks that should get their own slot: at most one per slot and call, busiest first.
 
     A task alone in its slot stays, as do THREAD tasks; nothing moves when no further slot may be opened.
     """
@@ -131,7 +131,7 @@ def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: 
 
 
 def is_calm(load: TaskLoad, limits: PackingLimits) -> bool:
-    """Tell whether a task that has a slot of its own for being busy moves so little that it might share one."""
+    """Return whether a task that has its own slot for being busy moves so little that it might share one."""
     return not _is_busy(load, limits, limits.calm_share)
 
 

@@ -1,4 +1,4 @@
-"""The session that slices are planned in, beside the worker's own, in the same Spark.
+"""The session that slices are planned in, next to the worker's own, in the same Spark.
 
 Owns its settings. A slice's plan moves a row a batch from one Python process to another: code made for it would gain
 nothing, and a worker's first record would wait for the compiler. Tables are written by the worker's own session.
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def slice_session(session: SparkSession, source: type[DataSource] = ConnectTasks) -> SparkSession:
-    """Make it, beside the worker's session, with the data source of slices. Blocks."""
+    """Return a session next to the worker's, with the data source of slices. Blocks."""
     beside = session.newSession()
     for name, value in WITHOUT_CODE.items():
         beside.conf.set(name, value)
@@ -38,7 +38,7 @@ def make_active(session: SparkSession) -> None:
 def register_source(session: SparkSession, source: type[DataSource]) -> None:
     """Register a Python data source, in place of one of the same name. Blocks.
 
-    ``dataSource.register`` first looks whether Java has a source of this name, which ends in an exception for whose
+    ``dataSource.register`` first checks whether Java has a source of this name, which ends in an exception for whose
     text the JVM reads all its messages: 0.2 s of the first slice. If Spark refuses this way, the source is registered
     by ``dataSource.register`` after all.
     """

@@ -40,7 +40,7 @@ class SlotTable:
         self._loop = loop
         self._settings = settings
         self._now_ms = now_ms
-        self._move = move  # asks the engine to drain a run, in so many ms, and go on in another slot
+        self._move = move  # asks the engine to drain a run, in so many ms, and continue in another slot
         self._slots: dict[int, Slot] = {}
         self._slot_numbers = itertools.count(1)
         self._host_numbers = itertools.count(1)
@@ -74,7 +74,7 @@ class SlotTable:
     def place(self, run: TaskRun) -> float:
         """Host a run, now or as soon as its slot is connected; else return in how many ms to try again.
 
-        A slot that cannot be opened (no descriptor, memory, disk, process or core is left, Spark refuses the job) is
+        A slot that cannot be opened (no free descriptor, memory, disk, process or core, or Spark refuses the job) is
         no loss of any task: opening one is tried again, and what fits into an open slot does not wait for that.
         """
         slot, run.target = run.target, None
@@ -113,7 +113,7 @@ class SlotTable:
         )
 
     def expect(self, expected: Expect) -> None:
-        """Tell the slot that a task would get now, if there is one, to get ready for it."""
+        """Have the slot that a task would get now, if there is one, prepare for it."""
         number = self._fitting(Isolation.AUTO, crowds=False)
         if number is not None and self._slots[number].connected:
             self._slots[number].handle.send(encode_expected(expected))
@@ -327,7 +327,7 @@ class SlotTable:
             self.end(slot)
 
     def _may_go(self, slot: Slot, now_ms: float) -> bool:
-        """Tell whether an empty slot lingered long enough; the last one stays warm, but not for ever."""
+        """Return whether an empty slot lingered long enough; the last one stays warm for a limited time."""
         others = [other for other in self._slots.values() if other is not slot and other.takes_tasks()]
         if now_ms - slot.opened_at_ms >= self._settings.slice_length_ms:
             return True

@@ -17,7 +17,7 @@ class Cipher(Protocol):
     ready: bool  # the handshake is over
 
     def greet(self, chunk: bytes = b"") -> bytes:
-        """Go on with the handshake; return what is to be sent. Raises OSError: the other end is not as it should be."""
+        """Continue the handshake; return what is to be sent. Raises OSError: the other end is not as it should be."""
 
     def seal(self, data: bytes) -> bytes:
         """Return the bytes to send for ``data``."""
@@ -54,7 +54,7 @@ class Tls:
         self._lock = threading.Lock()
 
     def greet(self, chunk: bytes = b"") -> bytes:
-        """Go on with the handshake."""
+        """Continue the handshake with the bytes received."""
         self._incoming.write(chunk)
         try:
             self._tls.do_handshake()

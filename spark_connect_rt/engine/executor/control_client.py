@@ -110,7 +110,7 @@ class ControlClient:
         self._line.send(encode_message(hello))
 
     def listen(self, on_message: Callable[[Message], None], on_turn: Callable[[], None] = lambda: None) -> None:
-        """Hand over every message, also those that came since the hello, on a thread of its own.
+        """Hand over every message, also those that came since the hello, on its own thread.
 
         ``on_turn`` is called there each second at least, and once more by ``close``. It must not wait.
         """
@@ -119,7 +119,7 @@ class ControlClient:
         self._thread.start()
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Send one message. Any thread. Raises TypeError: it cannot be said in JSON."""
+        """Send one message. Any thread. Raises TypeError: it cannot be written as JSON."""
         self.send_encoded(encode_message(message))
 
     def send_encoded(self, data: bytes) -> None:
@@ -192,7 +192,7 @@ class ControlClient:
                     self._lost("the driver closed the control channel")
                     return
                 for message in splitter.feed(data):
-                    if message["op"] == "ping":  # E5: these alone say that the work goes on
+                    if message["op"] == "ping":  # E5: these alone show that the work may continue
                         received_s = time.monotonic()
                     if not self._take(message):
                         return

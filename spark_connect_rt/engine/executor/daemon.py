@@ -1,6 +1,6 @@
 """The executor's Python daemon (``spark.python.daemon.module``): forks workers that have everything imported.
 
-Measured: 9 to 15 MB of its own a worker instead of 83, no second of imports at each fork, and Spark's gc.collect()
+Measured: a worker has 9 to 15 MB for itself instead of 83, no second of imports at each fork, and Spark's gc.collect()
 after every task costs nothing, because what is imported here is frozen. Memory that one of a slot's many threads gave
 back serves the others: 20 tasks cost their slot 10 MB instead of 120 (./bench.sh memory).
 """
@@ -39,7 +39,7 @@ _WANTED = (
 )
 
 
-# Spark's planners, each a module that a daemon of its own would run: where all are forks of one process.
+# Spark's planners, each a module for which Spark would start a daemon: where all are forks of one process.
 _PLANNERS = (
     "pyspark_connectrt",
     "pyspark.sql.worker.lookup_data_sources",
@@ -86,7 +86,7 @@ def share_memory() -> None:
 
 def prepare(more: tuple[str, ...] = ()) -> None:
     """Import and freeze, to be forked from."""
-    raise_descriptor_limit()  # each fork hosts many tasks, with clients and files of their own
+    raise_descriptor_limit()  # each fork hosts many tasks, each with its clients and files
     share_memory()
     collect_rarely()
     load_pandas_on_demand()

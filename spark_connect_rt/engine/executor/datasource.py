@@ -1,6 +1,6 @@
 """``format("connectrt-tasks")``: the pair of a slice's reader and writer, as Spark runs them.
 
-Owns what Spark plans a slice by. Spark does so in Python processes of its own (docs/explanation/spark_costs.md) that
+Owns what Spark plans a slice by. Spark does so in separate Python processes (docs/explanation/spark_costs.md) that
 never run one: the halves of a slice, ``slice_halves.py``, are imported where they run. That is a third of a CPU second
 for each of the processes that the first slice of a worker waits for.
 """
@@ -50,7 +50,7 @@ class SliceTotals(WriterCommitMessage):  # type: ignore[misc]
 
 
 class ConnectTasks(DataSource):  # type: ignore[misc]
-    """The DataSource; Spark makes one in processes of its own, never in the driver's Python."""
+    """The DataSource; Spark makes one in separate processes, never in the driver's Python."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

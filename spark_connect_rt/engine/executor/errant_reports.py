@@ -23,7 +23,7 @@ from spark_connect_rt.records.pipeline.dead_letters import DeadLetters, ReportSe
 from spark_connect_rt.records.pipeline.errant_records import FailedRecord, errant_put, log_sentence
 from spark_connect_rt.records.pipeline.sink_pipeline import SinkPipeline, place_of
 
-ASK_TIMEOUT_MS = 120_000  # how long a task that asks for the end of its own report waits
+ASK_TIMEOUT_MS = 120_000  # how long a task waits for the end of a report that it made
 log = logging.getLogger(__name__)
 
 
@@ -77,7 +77,7 @@ def ensure_dead_letter_queue(
 
 
 class ErrantReports:
-    """Tells of one sink task's errant records."""
+    """Reports the errant records of one sink task."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ErrantReports:
                 self._open().produce(rows.take())
 
     def report(self, errant: FailedRecord) -> Future[None]:
-        """Tell of one, and return when it is acknowledged as a future."""
+        """Report an errant record; return a future that completes when its letter is acknowledged."""
         with self._lock:
             self.tell((errant,), by_task=True)
             report = _Report(self)
@@ -129,7 +129,7 @@ class ErrantReports:
     def flush(self, timeout_ms: int) -> bool:
         """Wait for acknowledgements; False: not all came in time. Raises ConnectError: a dead letter is refused.
 
-        Java logs that and goes on, and the record is lost; here the task fails and nothing is committed.
+        Java logs that and continues, and the record is lost; here the task fails and nothing is committed.
         """
         with self._lock:
             if self._refused is not None:  # asked again when the failed task is closed: still nothing is safe

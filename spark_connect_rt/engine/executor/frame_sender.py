@@ -47,7 +47,7 @@ class FrameJob:
 def send_rows(job: FrameJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Send every row; yield one row of SENT_DDL when all are acknowledged.
 
-    Raises DataError: a record failed and ``errors.tolerance`` is none; ConnectError: a delivery failed.
+    Raises DataError: a record failed and ``errors.tolerance=none``; ConnectError: a delivery failed.
     """
     sender = _Sender(job, load_clients(job.clients))
     try:

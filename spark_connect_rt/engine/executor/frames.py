@@ -40,7 +40,7 @@ class RowKind(IntEnum):
     ENDED = 6  # nothing more comes from this host
     ASSIGNED = 7  # sinks: head: partitions to open
     REVOKED = 8  # sinks: head: partitions to flush and close
-    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its DeliveryReports' number
+    CLAIM = 9  # exactly-once sources: fence earlier producers, report "claimed"; head: its DeliveryReports' number
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
     GENERATION = 13  # sinks: head: the generation that the task's group member is in
@@ -164,7 +164,7 @@ OFTEN_ROWS, OFTEN_S = 8, 1.0
 
 
 def is_small(row: Row) -> bool:
-    """Tell whether a row may be packed."""
+    """Return whether a row may be packed."""
     return row.kind is RowKind.BATCH and row.size_bytes() < SMALL_BYTES
 
 
@@ -282,7 +282,7 @@ class RowQueue:
         return row
 
     def empty(self) -> bool:
-        """Tell whether nothing is queued right now."""
+        """Return whether nothing is queued right now."""
         return not self._rows
 
     def wake(self) -> None:

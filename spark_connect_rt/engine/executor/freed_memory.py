@@ -1,7 +1,7 @@
 """Gives back to the system what work has freed: malloc keeps free pages between those in use, for the next burst.
 
 Fifty tasks of a slot that had read 1 MB each kept 90 MiB, 12 after this. Owns when it is worth its price: while
-nothing moves, and now and then under load if much has gathered. A look is 20 µs of CPU, a return 1-6 ms.
+nothing moves, and now and then under load if much has gathered. A check takes 20 µs of CPU, a return 1-6 ms.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_connect_rt.kafka.executor_clients import ExecutorClients
 
 _SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT))
-END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is under way
+END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is in flight
 log = logging.getLogger(__name__)
 
 
@@ -139,7 +139,7 @@ def text_of(error: BaseException) -> str:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether this machine is short of threads, descriptors, memory or disk now, which is no fault of a task's."""
+    """Return whether this machine is short of threads, descriptors, memory or disk now, which no task causes."""
     if isinstance(error, RuntimeError):
         return "can't start new thread" in str(error)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SHORTAGES)
@@ -148,7 +148,7 @@ def is_shortage(error: BaseException) -> bool:
 def trace_of(error: BaseException) -> str:
     """Return the trace that a FAILED status shows: one that can be sent, and without values of config providers."""
     try:
-        java = error.java_trace if isinstance(error, JavaPluginError) else ""  # where the socket was read tells nothing
+        java = error.java_trace if isinstance(error, JavaPluginError) else ""  # not where the socket was read
         return tellable(without_secrets(java or "".join(traceback.format_exception(error))))
     except BaseException:
         log.exception("an error without a text")

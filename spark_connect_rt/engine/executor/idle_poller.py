@@ -1,8 +1,8 @@
 """One thread looks for all tasks of a process that wait for something new, so that theirs sleep: ``idle_look``.
 
-Five hundred tasks that each woke to look at a file fought for the interpreter: 0.13 ms of CPU a look.
-Owns who waits, and when is looked. A look that hangs costs its neighbours seconds: another thread goes on without it,
-and every sleeper polls now and then whatever is said here.
+Five hundred tasks that each woke to check a file fought for the interpreter: 0.13 ms of CPU per check.
+Owns who waits, and when checks run. A check that hangs costs its neighbours seconds: another thread takes over,
+and every sleeper polls now and then whatever is decided here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.engine.executor.hosting import Switches
 
 OFTEN_S, RARELY_S = 0.1, 0.5  # at the instants of the monotonic clock that these divide: all tasks share them
-RARELY_FROM_S = 0.2  # a task that would wait so long is looked after RARELY
+RARELY_FROM_S = 0.2  # a task that would wait so long is checked RARELY
 OWN_POLL_S = {OFTEN_S: 10.0, RARELY_S: 30.0}  # then a sleeper polls, though nothing was seen
 HANGS_S = 5.0
 log = logging.getLogger(__name__)
@@ -32,17 +32,17 @@ class _Sleeper:
 
 
 class IdlePoller:
-    """The looks of one process. Any thread but where it is said."""
+    """The checks of one process. Any thread, unless a method names one."""
 
     def __init__(self) -> None:
         """Start empty; the thread starts with the first sleeper."""
         self._changed = threading.Condition()  # of the following
         self._sleepers: dict[float, dict[_Sleeper, None]] = {OFTEN_S: {}, RARELY_S: {}}
         self._thread: threading.Thread | None = None
-        self._looking: tuple[_Sleeper, float] | None = None  # the look that is under way, since when
+        self._looking: tuple[_Sleeper, float] | None = None  # the check in progress, since when
 
     def wait(self, switches: Switches, look: IdleLook, wait_s: float) -> None:
-        """Sleep until a look says yes, a switch turns, a nudge, or for long; a task's own thread.
+        """Sleep until a check says yes, a switch turns, a nudge, or for long; a task's own thread.
 
         ``wait_s``: after so long the task itself would look.
         """
@@ -58,7 +58,7 @@ class IdlePoller:
                 self._drop(sleeper)
 
     def check(self, now_s: float) -> None:
-        """Go on without a look that hangs: its task is woken, and finds out by itself. Called once a second or so."""
+        """Continue without a check that hangs: its task is woken, and finds out by itself. Call it every second."""
         with self._changed:
             if self._looking is None or now_s - self._looking[1] < HANGS_S:
                 return
@@ -69,7 +69,7 @@ class IdlePoller:
         hanging.wake()
 
     def _add(self, sleeper: _Sleeper) -> bool:
-        """Take one in; return whether it is looked after."""
+        """Take one in; return whether it is checked here."""
         with self._changed:
             ring = self._sleepers[sleeper.each_s]
             ring[sleeper] = None
@@ -127,7 +127,7 @@ class IdlePoller:
         return self._thread is threading.current_thread()
 
     def _look(self, sleeper: _Sleeper) -> None:
-        """Look once, and wake the task where it says yes. Without the lock: it would be half of a look's price."""
+        """Look once, and wake the task where it says yes. Without the lock: it would be half of the price."""
         self._looking = sleeper, time.monotonic()
         try:
             found = sleeper.look()

@@ -59,7 +59,7 @@ class JointReports:
         writer.look_again()
 
     def together(self, tell: Callable[[Report], None]) -> None:
-        """Send what ``tell`` reports, all of it at once. The caller's thread."""
+        """Send all reports that ``tell`` makes, at once. The caller's thread."""
         messages = list[bytes]()
         tell(lambda message: messages.append(encode_message(message)))
         if messages:

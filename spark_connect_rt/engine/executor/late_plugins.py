@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def ask_this_driver(ticket: SliceTicket) -> None:
-    """Remember whom to ask; on the driver's own machine no one is asked: its folders are read where they are."""
+    """Remember the driver to ask; on its own machine its folders are read where they are."""
     global _ticket
     _ticket = ticket if ticket.address.startswith("tcp:") else None
 

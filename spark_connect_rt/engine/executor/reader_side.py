@@ -149,7 +149,7 @@ class ReaderSide:
             yield MARKER_ROW
 
     def _beats(self) -> bool:
-        """Tell whether a second without a row is worth a marker: each costs the JVM and both processes some 3 ms.
+        """Return whether a second without a row is worth a marker: each costs the JVM and both processes some 3 ms.
 
         A writer without hosts has nothing to do at it; its end, and Spark's, are noticed without
         (docs/explanation/engine.md).
@@ -186,7 +186,7 @@ class ReaderSide:
         return packed([row, *more])
 
     def _tell_measures(self, now_s: float) -> None:
-        """Tell the driver what the hosts did, about once a second."""
+        """Report the work of the hosts to the driver, about once a second."""
         if now_s - self._reported_s < TELL_EACH_S:
             return
         self._reported_s = now_s
@@ -238,7 +238,7 @@ class ReaderSide:
                 self._give_up(message["host"], error)
 
     def _give_up(self, number: int, error: BaseException) -> None:
-        """End a host that cannot go on, or never came to be."""
+        """End a host that cannot continue, or that never started."""
         host = self._hosts.get(number)
         if host is None:  # no row of it was given to anyone: nothing of it is to be drained
             self._send(not_hosted(number, error))
@@ -321,7 +321,7 @@ class ReaderSide:
         self._questions[number] = question
         try:
             self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
-            # The driver gives up a look-up once the task is to stop: an error that comes then is no failure of it.
+            # The driver gives up a look-up once the task is to stop: an error after that does not fail it.
             while not question.answered.wait(STOP_LOOK_EACH_S) or question.error is not None:
                 answerable = question.error is None and time.monotonic() < until_s
                 if self._is_stopping(host) and not answerable:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def shipped_name(number: int) -> str:
-    """Return the name of the copy of the ``number``-th folder of ``plugin.path``."""
+    """Return the name under which the ``number``-th folder of ``plugin.path`` is copied."""
     return f"connectrt-plugins-{number}"
 
 
@@ -22,7 +22,7 @@ def java_host_here() -> Path | None:
 
 
 def copies_here() -> Path | None:
-    """Return the folder that holds the copies on this executor; None: this is no executor."""
+    """Return the folder that holds the copies on this executor; None: this is not an executor."""
     from pyspark import SparkFiles, TaskContext
 
     return None if TaskContext.get() is None else Path(SparkFiles.getRootDirectory())

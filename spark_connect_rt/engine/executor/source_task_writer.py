@@ -57,7 +57,7 @@ class SourceTaskWriter(TaskWriter):
         self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
         self._flush_at_s: float | None = None  # when the task writer looks, None: nothing is pending
-        self._flush_by_s = 0.0  # when the oldest batch is flushed, whatever is under way
+        self._flush_by_s = 0.0  # when the oldest batch is flushed, whatever is in flight
         self._flushed_s = 0.0
         self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
 
@@ -85,7 +85,7 @@ class SourceTaskWriter(TaskWriter):
             self._drain_or_wait()
 
     def is_ready_for(self, head: BatchHead, batch: pa.RecordBatch) -> bool:
-        """See TaskWriter: a small batch that a producer with nothing under way takes at once."""
+        """See TaskWriter: a small batch that a producer with nothing in flight takes at once."""
         if self._says_when_empty is None or self._flush_at_s is not None or self._end_by_s is not None:
             return False
         is_spaced = (
@@ -169,7 +169,7 @@ class SourceTaskWriter(TaskWriter):
         self._drain_or_wait()
 
     def _drain_or_wait(self) -> None:
-        """Flush; if that would wait and may be done later, go on until the producer says that it would not."""
+        """Flush; if that would wait and may be done later, wait until the producer reports that it would not."""
         is_late = now_s() >= self._flush_by_s or self._end_by_s is not None
         if is_late or self._says_when_empty is None or self._says_when_empty.is_empty(self._acknowledged):
             self.drain()
@@ -204,7 +204,7 @@ class SourceTaskWriter(TaskWriter):
         self._serving.release()
 
     def wait_s(self) -> float | None:
-        """Wait for ever when nothing is pending."""
+        """Wait forever when nothing is pending."""
         return None if self._flush_at_s is None else max(0.0, self._flush_at_s - now_s())
 
     def drain(self) -> None:

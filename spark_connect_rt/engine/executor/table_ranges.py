@@ -141,7 +141,7 @@ def json_columns(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBa
 
 
 def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
-    """Return a column of values as rows of a table; None: they are no flat objects, or ``row_of`` must look at each."""
+    """Return a column of values as rows of a table; None: they are not flat objects, or ``row_of`` must read each."""
     if values.null_count or pa.types.is_null(values.type):
         return None
     if pa.types.is_struct(values.type):
@@ -166,7 +166,7 @@ def table_columns(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch | None:
 
 
 def _is_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether a cast, where it succeeds, gives what Arrow makes of the Python values."""
+    """Return whether a cast, where it succeeds, gives what Arrow makes of the Python values."""
     if pa.types.is_signed_integer(given):
         return bool(pa.types.is_signed_integer(wanted) or wanted == pa.float64())
     if pa.types.is_timestamp(given):

@@ -1,7 +1,7 @@
 """Counts the work of one half of one hosted task, and names the call it is in: the driver sees whether it moves.
 
 Owns counting on the task's own thread, and what of it is worth a message. Another thread asks for ``news`` about once
-a second: a thread that hangs in a call cannot tell so itself.
+a second: a thread that hangs in a call cannot report that itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_connect_rt.engine.task_runner import COUNT, LEAST, MOST, NUMBER, PREF
 
 ERRORS = "errors."  # reported as they come, too: a record that is tried again and again moves nothing
 TELL_EACH_S = 1.0
-LONG_CALL_S = 1.0  # a shorter call is no one's business until it is over
+LONG_CALL_S = 1.0  # a shorter call is reported only when it is over
 CPU_MS = "cpu.ms"  # of the threads that were in calls
 _HOST = socket.gethostname()
 

@@ -83,7 +83,7 @@ class TransactionalTaskWriter(TaskWriter):
             producer.hurry(end_by_s)
 
     def _produce(self, row: Row) -> None:
-        self._may_end = False  # also if this is cut off in its middle: an end would make half of it visible
+        self._may_end = False  # also if this is interrupted in the middle: an end would make half of it visible
         head = BatchHead.decode(row.head)
         if row.data is not None:
             self._new_topics.ensure(head.topics)
@@ -147,7 +147,7 @@ class TransactionalTaskWriter(TaskWriter):
         assert self._producer is not None
         self._producer.abort(limit_ms)
         if self._delivery_reports is DeliveryReports.RECORDS:
-            self._metadata += self._producer.metadata()  # None for each: no one sees these records
+            self._metadata += self._producer.metadata()  # None for each: readers never see these records
         else:
             self._producer.delivered()  # dropped for the same reason
         self._open = False
@@ -163,7 +163,7 @@ class TransactionalTaskWriter(TaskWriter):
         self._end_if_due(now_s())
 
     def wait_s(self) -> float | None:
-        """Wait for ever when nothing may end."""
+        """Wait forever when nothing may end."""
         return max(0.0, self._due_s - now_s()) if self._may_end and self._due_s is not None else None
 
     def drain(self) -> None:

@@ -71,7 +71,7 @@ class TaskWriters:
         self.totals[host] = writer.totals
 
     def refuse(self, host: int, error: BaseException) -> None:
-        """Say why a host got no writer, and that it ended once its rows do; the others go on."""
+        """Report why a host got no writer, and its end once its rows have ended; the others continue."""
         log.error("host=%d cannot be started", host, exc_info=error)
         self._refused.add(host)
         self._report(not_hosted(host, error))
@@ -99,7 +99,7 @@ class TaskWriters:
             writer.hint_idle()
 
     def tell_measures(self, report: Report | None = None) -> None:
-        """Tell the driver, or ``report``, what the writers did."""
+        """Report the work of the writers to the driver, or to ``report``."""
         for writer in list(self._writers.values()):
             writer.tell_measures(report)
 
@@ -162,7 +162,7 @@ class WriterSide:
         return self._writers.totals | self._fused
 
     def _tell_measures(self, now_s: float) -> None:
-        """Tell the driver what the writers did, about once a second; the reader's heartbeats see to that."""
+        """Report the work of the writers to the driver, about once a second; the reader's heartbeats call it."""
         if now_s - self._reported_s < TELL_EACH_S:
             return
         self._reported_s = now_s

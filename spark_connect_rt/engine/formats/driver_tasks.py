@@ -1,6 +1,6 @@
 """Tasks that live in the driver because their work is whole Spark jobs: their life, and the table of them.
 
-Each has a thread of its own; a command acts between two steps. Same commands and events as any other task.
+Each has its own thread; a command acts between two steps. Same commands and events as any other task.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def set_active(spark: Any) -> None:
 
 
 def is_data_error(error: Exception) -> bool:
-    """Tell whether a Spark job failed by a record: trying again would not help."""
+    """Return whether a Spark job failed by a record: trying again would not help."""
     return isinstance(error, DataError) or "spark_connect_rt.errors.DataError" in str(error)
 
 

@@ -142,7 +142,7 @@ class SourceFrames:
 
     def _describe(self, what: str) -> None:
         if self._config.mode == STREAM:
-            return  # its thread belongs to the query, which cancels its jobs by a group of its own
+            return  # its thread belongs to the query, which cancels its jobs by its own group
         self._spark.sparkContext.setJobGroup(self._job_group, f"connectrt {self._launch.task}: {what}", True)
 
     def _explain(self, read: Callable[[], T]) -> T:

@@ -124,7 +124,7 @@ class SparkSinkTaskHost(DriverTask):
         started = self._batches.starts(offsets)
         self._positions.update(started)
         beyond = {p: o for p, o in started.items() if 0 <= offsets[p] < o}
-        if beyond:  # the table already holds these: tell the group what a crash kept from being committed
+        if beyond:  # the table already holds these: commit for the group what a crash prevented
             self._on_event(
                 BatchDurable(
                     self.launch.task,

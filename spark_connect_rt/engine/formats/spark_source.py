@@ -56,7 +56,7 @@ class StreamSource:
         self._error: Exception | None = None
 
     def start(self, stored: Mapping[str, Any] | None) -> None:
-        """Go on behind the stored offset. Raises ConnectError."""
+        """Resume after the stored offset. Raises ConnectError."""
         self._checkpoint.prepare(stored)
         self._stopping = False
         writer = self._frames.stream().writeStream.foreachBatch(self._on_batch)

@@ -1,6 +1,6 @@
 """The checkpoint folder of a stream, kept in step with the source offset: the offset decides, the folder follows.
 
-A batch's own offset stands in ``offsets/<batch>`` before Spark runs the batch; ``commits/<batch>`` says that it ran.
+A batch's own offset is in ``offsets/<batch>`` before Spark runs the batch; ``commits/<batch>`` says that it ran.
 Formats: Spark's ``OffsetSeqLog`` and ``CommitLog``, version 1. On any Hadoop file system.
 A user names the folder: it is cleared only when it is known as this connector's, and only of a checkpoint's parts.
 """
@@ -36,7 +36,7 @@ class StreamCheckpoint:
         self._connector = connector
 
     def prepare(self, stored: Mapping[str, Any] | None) -> None:
-        """Have the stream go on behind the stored offset, ``{"batch": n, "offset": its own}``; None: from the start.
+        """Have the stream resume after the stored offset, ``{"batch": n, "offset": its own}``; None: from the start.
 
         A checkpoint that is ahead is set back, one that is lost or of another offset is rebuilt; of files, whose
         log is lost with it, everything is read again. Raises BadConfigError: the folder belongs to another connector.

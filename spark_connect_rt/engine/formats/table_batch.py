@@ -107,7 +107,7 @@ class TableBatches:
         self._cancelled = False
         # Offsets this run wrote that the group may not have committed yet, per partition: [first start, last end).
         self._held: dict[TopicPartition, tuple[int, int]] = {}
-        self._topic_ids: dict[TopicPartition, str] = {}  # whose offsets these are, where brokers tell
+        self._topic_ids: dict[TopicPartition, str] = {}  # whose offsets these are, where brokers report it
         self._schema: pa.Schema | None = None
         set_active(spark)
         self._writer: TableWriter = writer_for(spark, config, launch.task)

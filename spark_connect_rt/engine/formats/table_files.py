@@ -51,7 +51,7 @@ class Declared:
 
     @classmethod
     def from_json(cls, text: str) -> Declared:
-        """Return the manifest in ``text``. Raises ValueError, KeyError: it is none."""
+        """Return the manifest in ``text``. Raises ValueError, KeyError: it is invalid."""
         raw = json.loads(text)
         rows = [(TopicPartition(topic, number), rest) for topic, number, *rest in raw["ranges"]]
         ranges = {place: (start, end) for place, (start, end, *_) in rows}
@@ -159,7 +159,7 @@ class TableFiles:
                 return True
         except Exception as error:  # noqa: BLE001 - as the answer False: only the file's place counts
             failure = error
-        # Spark gives each file a name of its own, so a file of that name is this one: another task moved it.
+        # Spark gives each file its own name, so a file of that name is this one: another task moved it.
         if self._fs.exists(target) and self._fs.getFileStatus(target).getLen() == file.getLen():
             return False
         raise OSError(f"could not move {source.toString()} to {target.toString()}") from failure

@@ -34,7 +34,7 @@ class TableWriter(Protocol):
         """Write the rows of ``frame``; when it returns they are in the table. ``topic_ids``: of the ranges' topics."""
 
     def holds(self, batch: str) -> bool:
-        """Tell whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
+        """Return whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
 
     def forget(self, ranges: Ranges | None = None) -> None:
         """Take note that offsets are committed in the group, so that the memory of them is no longer needed.
@@ -251,7 +251,7 @@ def forget_table(session: Any, connector: str, config: Mapping[str, str]) -> Non
 
 
 def _writer(session: Any, connector: str, config: Mapping[str, str]) -> Any:
-    # A thread of its own has no active session; writers look formats up there.
+    # Its own thread has no active session; writers look formats up there.
     session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
     return writer_for(session, config, ConnectorTaskId(connector, 0))
 

@@ -1,4 +1,4 @@
-"""Java plug-ins, unmodified, in a JVM of their own next to a slot's Python process or next to the worker.
+"""Java plug-ins, unmodified, in their own JVM next to a slot's Python process or next to the worker.
 
 Owns: the JVM's life, the frames that cross its Unix socket, and the Python tasks and connectors that stand for the
 Java ones. Must not: touch a record (they cross as columns), decide about tasks, speak to Kafka. The other side of

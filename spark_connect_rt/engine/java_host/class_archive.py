@@ -1,7 +1,7 @@
 """An archive of the host's classes, which every later JVM maps instead of reading jars (JEP 350, class data sharing).
 
 One for each (Java, jars as they are on this machine, plug-ins it is started for), made once when a plug-in is installed
-here, else beside the first host that starts without it. Classes of plug-ins have loaders of their own: the JVM takes
+here, else next to the first host that starts without it. Classes of plug-ins have their own loaders: the JVM takes
 each from the archive when the bytes it is handed are the same.
 """
 
@@ -146,7 +146,7 @@ def _rehearse(start: Callable[..., Any], options: Sequence[str], folder: Path, p
 
 
 def _file_connector(folder: Path) -> bool:
-    """Put Kafka's file connector into a folder; False: it cannot be had, and what it would load is not archived."""
+    """Put Kafka's file connector into a folder; False: it is unavailable, and what it would load is not archived."""
     folder.mkdir(parents=True)
     with contextlib.suppress(ConnectError, OSError):
         for jar in resolve_jars(_FILE_CONNECTOR):

@@ -52,7 +52,7 @@ _SAME_TIME = (1980, 1, 1, 0, 0, 0)  # the same sources make the same jar
 
 
 def connect_jars() -> list[Path]:
-    """Return Connect's jars that a host needs. Raises StartupError: they cannot be had from Maven Central."""
+    """Return Connect's jars that a host needs. Raises StartupError: Maven Central does not provide them."""
     return [jar for jar in resolve_jars(COORDINATES) if artifact_of(jar) in _NEEDED]
 
 

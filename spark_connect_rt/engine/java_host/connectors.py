@@ -261,7 +261,7 @@ def stage_class(
 
 
 def hosts(kind: str) -> bool:
-    """Tell whether plug-ins of a kind run here at all."""
+    """Return whether plug-ins of a kind run here at all."""
     return kind in _CONNECTORS or kind in _STAGES
 
 

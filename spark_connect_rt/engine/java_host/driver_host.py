@@ -1,4 +1,4 @@
-"""The JVM beside the driver, where connector instances live and plug-ins are asked what they declare.
+"""The JVM next to the driver, where connector instances live and plug-ins are asked what they declare.
 
 Owns its life: started by the first question, ended when nothing was asked for a while and no connector runs in it,
 killed when it answers nothing any more. When it is lost, every open question fails with the reason, another JVM is
@@ -137,7 +137,7 @@ class DriverHost:
             op: the operation (java/, Connectors).
             question: its fields.
             instance: of a running connector, whose questions are answered in order; empty: of none.
-            limit_s: how long to wait; None: a little less than Connect's REST, for a running connector for ever.
+            limit_s: how long to wait; None: a little less than Connect's REST, for a running connector forever.
 
         Raises JavaError: the plug-in raised; JavaHostGoneError: there is no JVM, or it was lost; ConnectError: no
         answer in time.
@@ -225,7 +225,7 @@ class DriverHost:
             with self._lock:
                 running = self._running.get(frame.head["instance"])
             if running is not None and frame.head["event"] == "offsets":
-                asked = running, frame.head  # read beside this thread, on which every other answer waits
+                asked = running, frame.head  # read on another thread: every other answer waits on this thread
                 threading.Thread(target=self._answer_offsets, args=asked, name="java-offsets", daemon=True).start()
             elif running is not None:
                 _hand_on(running, frame.head)
@@ -269,7 +269,7 @@ class DriverHost:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
         else:
-            # From a thread of its own: the socket of a JVM that hangs fills up.
+            # From its own thread: the socket of a JVM that hangs fills up.
             threading.Thread(target=_ask_for_life, args=(process,), name="java-ping", daemon=True).start()
 
     def _end(self, why: str) -> None:
@@ -326,7 +326,7 @@ class DriverHost:
                 error, hosted_s = wrong, 0.0
                 self._trouble = f"No JVM for Java connectors can be started: {wrong}"
                 log.warning("the JVM of Java connectors cannot be started, retrying: %s", wrong)
-            except BaseException as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait for ever
+            except BaseException as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait forever
                 self._fail_all(left, wrong if isinstance(wrong, ConnectError) else ConnectError(repr(wrong)))
                 self._trouble = f"No JVM for Java connectors can be started: {wrong}"
                 return
@@ -371,7 +371,7 @@ def _answer(answer: Future[Any], head: Mapping[str, Any]) -> None:
 
 
 def java_error(head: Mapping[str, Any]) -> JavaError:
-    """Return the error of a frame that tells of one: {"class", "message", "trace"}."""
+    """Return the error that a frame reports: {"class", "message", "trace"}."""
     message = head["message"] if head["message"] != "null" else head["class"]
     return JavaError(message, head["class"], head.get("trace", ""))
 
@@ -390,7 +390,7 @@ def _hand_on(running: Running, head: Mapping[str, Any]) -> None:
         running.failed(java_error(head["detail"]))
 
 
-# Starts the JVM beside a driver: its jars, its heap, and what it is given of the worker (no secrets).
+# Starts the JVM next to a driver: its jars, its heap, and what it is given of the worker (no secrets).
 
 
 _CONVERTER = "org.apache.kafka.connect.storage.StringConverter"

@@ -45,7 +45,7 @@ def program_jars(java: Java) -> list[Path]:
 
 
 def jars_of_tests() -> list[Path]:
-    """Return the jars that stand before Connect's own on the class path; none but for a worker under test.
+    """Return the jars that precede Connect's own on the class path; none but for a worker under test.
 
     Kafka's own test connectors live in packages that are never loaded from ``plugin.path`` (Java
     ``PluginUtils.shouldLoadInIsolation``).
@@ -54,7 +54,7 @@ def jars_of_tests() -> list[Path]:
 
 
 def _asked_for() -> Path | None:
-    """Return the same of a session that began before there were Java plug-ins, None: this is no executor elsewhere."""
+    """Return the same of a session that began before there were Java plug-ins, None: it is not a remote executor."""
     root = copies_here()
     return java_host_here() if root is not None and fetch_java_host(root) else None
 
@@ -83,7 +83,7 @@ def host_jar(java: Java, connect: Sequence[Path]) -> Path:
 def packaged_jar(package: Traversable) -> Path | None:
     """Return the wheel's jar, None: it has none.
 
-    A JVM reads files only: of a wheel that nobody has unpacked (``spark-submit --py-files``) it is a copy in the cache.
+    A JVM reads files only: of a wheel that is not unpacked (``spark-submit --py-files``) it is a copy in the cache.
     """
     jar = package.joinpath("java-host.jar")
     if not jar.is_file():

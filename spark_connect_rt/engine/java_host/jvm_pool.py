@@ -199,7 +199,7 @@ class _Jvm:
 
     def on_gone(self, reason: str) -> None:
         if self.used:
-            self._lost()  # before its tasks come again
+            self._lost()  # before its tasks return
         self._lose(reason)
 
     def _lose(self, reason: str, but: int = 0) -> None:
@@ -321,7 +321,7 @@ class JvmPool:
             self._losses.setdefault(key, deque(maxlen=LOSSES_PART)).append(self.now_s())
 
     def _parted(self, key: Any) -> bool:
-        """Tell whether tasks of equal code get JVMs apart now: which of them ends a shared one cannot be known."""
+        """Return whether tasks of equal code get JVMs apart now: which of them ends a shared one cannot be known."""
         losses = self._losses.get(key)
         return bool(losses and len(losses) == LOSSES_PART and self.now_s() - losses[0] < PARTED_S)
 
@@ -342,7 +342,7 @@ class JvmPool:
             jvm.started.set_exception(error)
         else:
             jvm.started.set_result(process)
-            if jvm.gone:  # it took longer than anybody wanted it
+            if jvm.gone:  # its tasks have ended meanwhile
                 process.close()
 
 

@@ -33,7 +33,7 @@ def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_converters(config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
-    """Return a connector's settings with the worker's converters where it names none of its own, as Java chooses."""
+    """Return a connector's settings with the worker's converters where it names none, as Java chooses."""
     chosen = dict(config)
     for name in _CONVERTERS:
         if not config.get(name):

@@ -75,7 +75,7 @@ class JvmLiveness:
     """The silence of one JVM. ``notice`` is for the thread that reads its socket."""
 
     def __init__(self, pid: int, on_silent: Callable[[str], None], kill_after_s: float = KILL_AFTER_S) -> None:
-        """``on_silent``: called once, with the reason, on a thread of its own; it has to kill the JVM."""
+        """``on_silent``: called once, with the reason, on its own thread; it has to kill the JVM."""
         self._pid = pid
         self._on_silent = on_silent
         self._kill_after_s = kill_after_s
@@ -166,7 +166,7 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
 
 
 def for_records(heap: str, options: Sequence[str] = ()) -> list[str]:
-    """Return options of a JVM that moves records, to stand before the user's; a larger young part if it has room."""
+    """Return options of a JVM that moves records, which precede the user's; a larger young part if it has room."""
     young = _YOUNG if (heap_bytes(heap) or 0) >= _YOUNG_FITS_BYTES else ()
     free = (
         () if any("HeapFreeRatio" in option for option in options) else _FREE_RATIO

@@ -59,7 +59,7 @@ class FromJava(Enum):
     DONE = b"D"  # sink: a call has returned, or raised
     ERRANT = b"Z"  # a record that was given up, for the log and the dead letter queue
     MADE = b"M"  # source: it waits for GO
-    IDLE = b"I"  # source: no poll is under way
+    IDLE = b"I"  # source: no poll is in progress
     RETRIED = b"R"  # source: a poll has failed, and is tried again
     QUIET = b"Y"  # source: a poll has brought nothing, once after each batch with offsets
     FAILED = b"F"

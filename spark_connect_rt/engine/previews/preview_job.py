@@ -1,6 +1,6 @@
 """One preview in a Python process of an executor: it asks the driver what to do, and answers over the control channel.
 
-Owns that process's part of the connection. Losing the driver, or being cut off by it, ends the process at once,
+Owns that process's part of the connection. Losing the driver, or a connection that it closes, ends the process at once,
 whatever plug-ins do in it: a preview that hangs is ended so. Only the ticket crosses by Spark.
 """
 

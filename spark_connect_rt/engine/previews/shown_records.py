@@ -17,7 +17,7 @@ from spark_connect_rt.records.converters.json import JsonConverter
 from spark_connect_rt.records.converters.json_bytes import load_json
 
 _CUT_CHARACTERS = 4_096  # that are shown of what is too long
-_MARGIN_BYTES = 16 << 10  # that are looked through for secrets behind a cut
+_MARGIN_BYTES = 16 << 10  # that are scanned for secrets behind a cut
 Tree = dict[str, Any]
 
 
@@ -149,7 +149,7 @@ class Collected:
 
     @property
     def seconds_left(self) -> float:
-        """How long it may go on."""
+        """Return how long the preview may still run."""
         return max(0.0, self._end_s - self._now_s())
 
     @property

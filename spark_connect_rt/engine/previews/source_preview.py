@@ -1,6 +1,6 @@
 """A source task started and polled for a preview: the seam of ``source_task.py`` with nothing behind it.
 
-Owns what stands in for the slot: an output that keeps records instead of queueing rows, a driver that knows the offsets
+Owns what replaces the slot: an output that keeps records instead of queueing rows, a driver that knows the offsets
 already. No commit hook is called, no topic made, no dead letter written. A task in a JVM hands its records over as
 they were polled, as JSON with schema; the chain runs here for both kinds.
 """

@@ -1,7 +1,7 @@
 """A record's way through a connector's chain, stage by stage, as a preview shows it.
 
 The same plug-ins as the pipelines', one record and one step at a time, and each step's outcome kept. A record that
-fails is shown with its error; whether the task would go on is for ``errors.tolerance`` to say.
+fails is shown with its error; ``errors.tolerance`` decides whether the task would continue.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ MAKE_LIMIT_S = 120.0
 DRAFT = "archive-draft-"
 _LEFT_S = 3_600.0  # a draft so old is of a process that is gone
 _KEPT = 16  # archives of other Javas, jars and plug-ins
-_WORDS = "-Xlog:cds*=off"  # no word of an archive that does not fit, or of classes that none takes
+_WORDS = "-Xlog:cds*=off"  # no message about an archive that does not fit, or about classes that it lacks
 
 
 def archive_name(java: Path, facts: Sequence[bytes]) -> str:
@@ -120,7 +120,7 @@ class ArchiveAtEnd:
             self._path = folder / archive_name(self._java, list(jar_facts(jars)))
 
     def options(self) -> list[str]:
-        """Return the JVM's options that map it; of none there is, or none can be had, no options."""
+        """Return the JVM's options that map it; if there is none, or none can be made, no options."""
         return mapping(self._path) if self._path is not None and self._path.is_file() else []
 
     def options_to_write(self) -> list[str]:

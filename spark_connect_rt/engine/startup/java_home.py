@@ -116,7 +116,7 @@ def _packaged_runtime(environment: Mapping[str, str]) -> Path | None:
 
 
 def _probe(executable: Path) -> int | None:
-    """Return the major version of a Java, None if it is none. A program that stays the same is asked once."""
+    """Return the major version of a Java, None if it is not a Java. A program that stays the same is asked once."""
     try:
         return _asked(executable, executable.stat().st_mtime_ns)
     except (OSError, ValueError, subprocess.TimeoutExpired):

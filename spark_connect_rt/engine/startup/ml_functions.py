@@ -6,7 +6,7 @@ and makes Scala's reflection ready for their types: 0.7 CPU s and 40 MiB for eve
 place for the whole JVM, so it makes no difference to a session when that is done. Where a user brings jars, what is in
 them may call these functions, too: then the session registers them by itself.
 
-What hides the provider is a class loader, compiled beside the archive of classes by the compiler that Spark brings.
+A class loader hides the provider. The compiler that Spark brings compiles it next to the archive of classes.
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ def use_this_python(environment: MutableMapping[str, str], local: bool) -> None:
 
 
 def starter_serves(environment: Mapping[str, str], local: bool) -> bool:
-    """Tell whether processes of Spark are started by ``STARTER``, or would be: arguments as ``use_this_python``."""
+    """Return whether processes of Spark are started by ``STARTER``, or would be: arguments as ``use_this_python``."""
     named = environment.get("PYSPARK_PYTHON", str(STARTER))
     usable = local and imported_from_folders(environment.get("SPARK_HOME")) and os.access(STARTER, os.X_OK)
     return usable and named == str(STARTER)
 
 
 def imported_from_folders(spark_home: str | None, folders: Sequence[Path | None] | None = None) -> bool:
-    """Tell whether Python finds the Spark of ``spark_home`` and its py4j in folders, so that their zips are not needed.
+    """Return whether Python finds the Spark of ``spark_home`` and its py4j in folders, so that it needs no zips.
 
     Args:
         spark_home: None: pyspark's own folder, as Spark finds it then.

@@ -1,7 +1,7 @@
 """Takes Spark's zips off the path of a Python process that Spark starts, where the same files are in a folder.
 
 Spark puts its ``pyspark.zip`` first, and a zip holds no bytecode: each process compiled all it imports, 0.75 CPU s. Of
-a pyspark that pip installed beside this package, the zip's files are in its folder, too. Called by the ``.pth`` file
+a pyspark that pip installed next to this package, the zip's files are in its folder, too. Called by the ``.pth`` file
 that is installed with this package, at the start of each of these processes: imports nothing but what Python has
 imported by then.
 """
@@ -32,7 +32,7 @@ def prefer_folders(paths: list[str]) -> None:
 
 
 def _is_installed(name: str, packages: str) -> bool:
-    """Tell whether a zip ``py4j-VERSION-src.zip`` holds what is in a folder of packages."""
+    """Return whether a zip ``py4j-VERSION-src.zip`` holds what is in a folder of packages."""
     version = name.removeprefix("py4j-").removesuffix("-src.zip")
     known = os.path.isdir(os.path.join(packages, f"py4j-{version}.dist-info"))
     return name == f"py4j-{version}-src.zip" and known and _is_package(os.path.join(packages, "py4j"))

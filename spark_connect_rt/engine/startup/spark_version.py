@@ -57,7 +57,7 @@ FEATURES = (UNIX_SOCKETS, PUSHED_FILTERS, STREAM_ARROW_WRITERS, STREAM_LIMITS, Z
 def minor_of(version: str) -> tuple[int, int]:
     """Return (major, minor) of ``4.0.1``, of a vendor's ``4.0.1-amzn-0``, of ``4.2.0.dev1``.
 
-    Raises ValueError: that is no version.
+    Raises ValueError: it is not a version.
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None:
@@ -66,12 +66,12 @@ def minor_of(version: str) -> tuple[int, int]:
 
 
 def has(feature: Feature, version: str = VERSION) -> bool:
-    """Tell whether Spark of this version has a feature."""
+    """Return whether Spark of this version has a feature."""
     return minor_of(version) >= feature.since
 
 
 def runs_on_java(major: int, version: str = VERSION) -> bool:
-    """Tell whether Spark of this version runs on a Java.
+    """Return whether Spark of this version runs on a Java.
 
     Before 4.2 its Hadoop calls ``Subject.getSubject``, which Java 23 took away; every 4.x asks for 17.
     """

@@ -2,7 +2,7 @@
 
 ``python_from_folders.sh`` runs it.
 
-Hands on its standard streams and descriptor 4. When there will be no such process it writes "no" to 4, and why to
+Hands on its standard streams and descriptor 4. If the process cannot be started, it writes "no" to 4, and why to
 standard error. It costs ten milliseconds of CPU, as it imports nothing but what is built in. The request is described
 in ``zygote.py``.
 """

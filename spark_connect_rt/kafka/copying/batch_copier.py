@@ -31,7 +31,7 @@ LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to
 REPORT_EACH_S = 0.2  # under load: each report costs a row through the JVM and a message
 ANSWER_BYTES = 4 << 20  # unless fetch.max.bytes says: stays in the processor's cache from socket to socket
-FLOWING_BYTES = 16 << 20  # under way: no partition's turn waits for more, and the pool's buffers suffice
+FLOWING_BYTES = 16 << 20  # in flight: no partition's turn waits for more, and the pool's buffers suffice
 CLOSE_LIMIT_S = 1.0
 _END_OF = {-1: FIRST, -2: NEXT}
 _T = TypeVar("_T")
@@ -151,17 +151,17 @@ class BatchCopier:
         return []
 
     def under_way(self) -> bool:
-        """Tell whether ``finish`` may have something to return."""
+        """Return whether ``finish`` may have something to return."""
         return bool(self._copied) or (bool(self._sender.held_bytes) and self._sender.failure is None)
 
     def finish(self, timeout_ms: int) -> list[Copied]:
-        """Read nothing more, wait for what is under way no longer than that, and return what is acknowledged."""
+        """Read nothing more, wait for what is in flight no longer than that, and return what is acknowledged."""
         until_s = time.monotonic() + timeout_ms / 1000
         self._run(self._drained(until_s))
         return self._report()
 
     def close(self) -> None:
-        """Give up what is under way and close every connection."""
+        """Give up what is in flight and close every connection."""
         if not self._loop.is_closed():
             self._run(self._closed())
             self._loop.close()

@@ -1,6 +1,6 @@
 """Sends pieces to the brokers that lead their partitions, until they are acknowledged. One loop.
 
-Of a partition one batch is under way, so its order holds across attempts; of a broker a few requests are, each with
+Of a partition one batch is in flight, so its order holds across attempts; of a broker a few requests are, each with
 the batches of as many partitions as wait. An error that passes is waited for; a batch that a broker refuses is taken
 apart and sent as rows, in halves where it is too large.
 """
@@ -41,7 +41,7 @@ from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
 
-MOST_REQUESTS = 2  # under way to one broker: it has one while the other is made; each has a price, so no more
+MOST_REQUESTS = 2  # in flight to one broker: it has one while the other is made; each has a price, so no more
 LANES = tuple(f"produce {number}" for number in range(MOST_REQUESTS))  # a broker answers a connection in order
 FULL_BYTES = 256 << 10  # of a request: with more a byte costs no less
 SAY_STALLED_EACH_S = 10.0
@@ -72,9 +72,9 @@ class BatchSender:
         self._delivery_s, self._retry_s, self._age_s = delivery_ms / 1000, retry_ms / 1000, age_ms / 1000
         self._on_acknowledged = on_acknowledged
         self._waiting: dict[TopicPartition, deque[CopiedBatch]] = {}
-        self._busy: set[TopicPartition] = set()  # under way, or resting until they are tried again
+        self._busy: set[TopicPartition] = set()  # in flight, or resting until they are tried again
         self._ready: dict[int, deque[TopicPartition]] = defaultdict(deque)  # by leader
-        self._requests: Counter[int] = Counter()  # under way, by broker
+        self._requests: Counter[int] = Counter()  # in flight, by broker
         self._lanes = defaultdict[int, list[str]](lambda: list(LANES))  # by broker, those without a request
         self._due: set[int] = set()  # brokers to which something will be sent in this step or the next one of the loop
         self._lost: dict[TopicPartition, float] = {}  # without a leader, since when
@@ -84,7 +84,7 @@ class BatchSender:
         self._refreshing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._below = 0  # held bytes at which somebody waits for less
+        self._below = 0  # held bytes below which a waiting caller continues
         self.held_bytes = 0  # by what is not acknowledged
         self.failure: ConnectError | None = None
         """For good, so never one that asks to be tried again."""
@@ -104,7 +104,7 @@ class BatchSender:
 
     @property
     def is_stalled(self) -> bool:
-        """Tell whether a partition has no leader, or took nothing at its last attempt."""
+        """Return whether a partition has no leader, or took nothing at its last attempt."""
         return bool(self._stalled)
 
     async def changed(self, limit_s: float, below: int = 1) -> None:
@@ -119,7 +119,7 @@ class BatchSender:
                 pass
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Give up what is in flight."""
         tasks = [*self._tasks, *([self._refreshing] if self._refreshing else [])]
         for task in tasks:
             task.cancel()
@@ -150,7 +150,7 @@ class BatchSender:
             self._start(self._send(broker, chosen))
 
     def _next_request(self, broker: int) -> dict[TopicPartition, tuple[CopiedBatch, Any]] | None:
-        """Return what leaves next, counted as under way; None: nothing now."""
+        """Return what leaves next, counted as in flight; None: nothing now."""
         if time.monotonic() - self._refreshed_s > self._age_s:
             self._refresh()
         ready = self._ready[broker]
@@ -161,7 +161,7 @@ class BatchSender:
         return chosen
 
     def _gains_by_waiting(self, ready: deque[TopicPartition]) -> bool:
-        """Tell whether what is ready should leave with what the request under way holds.
+        """Return whether what is ready should leave with the request that is in flight.
 
         Of small batches the request is what costs, here and at the broker. Where more of each partition waits, those
         that leave together come back together; where not, a batch that has just come in must not wait.
@@ -276,7 +276,7 @@ class BatchSender:
             return
         problem = connect_error(KafkaError(outcome.code), f"producing to {place}")
         # Java's producer sends a batch again whose bytes are not those of its checksum. This one was copied: it is sent
-        # as rows, with a checksum of their own.
+        # as rows, with their own checksum.
         if isinstance(problem, RetriableError) and outcome.code != KafkaError.INVALID_MSG:
             self._rest(place, piece, problem)
         elif piece.head is not None:
@@ -367,7 +367,7 @@ class BatchSender:
             asyncio.get_running_loop().call_later(0 if is_new else self._retry_s, self._refresh)
 
     def _look_for_lost(self, now_s: float) -> None:
-        """Go on where there is a leader now. Fails when the time for that is up."""
+        """Continue with partitions that have a leader now. Fails when the time for that is up."""
         for place, since_s in list(self._lost.items()):
             code = self._links.why_lost(place)
             if place in self._links.leaders:

@@ -69,7 +69,7 @@ class CopiedBatch:
     until_s: float | None = None  # from the first attempt on: no later it is acknowledged
     read_ms: float = 0.0
     topic_id: str | None = None  # of the topic it was read from, where it is known
-    is_kept: bool = False  # ``content`` is memory of its own
+    is_kept: bool = False  # ``content`` is separate memory
 
     def keep(self) -> None:
         """Hold no more memory than its size: of an answer one view is enough to keep the whole."""
@@ -117,7 +117,7 @@ def pieces_of(
 
 
 def behind(position: int, batches: Any, pieces: Sequence[CopiedBatch]) -> int:
-    """Return the offset to go on at behind an answer that was gone through."""
+    """Return the offset to resume at after an answer that was read."""
     found = offset_behind(batches, position)
     return max(found, *(piece.last + 1 for piece in pieces)) if pieces else found
 
@@ -220,7 +220,7 @@ class ProduceBatches:
         return min(most, _MOST)
 
     def decoded(self, body: bytes, version: int) -> dict[TopicPartition, ProduceResult]:
-        """See PiecesRequest. Raises struct.error: it is cut off."""
+        """See PiecesRequest. Raises struct.error: it is truncated."""
         found, at = dict[TopicPartition, ProduceResult](), _NUMBER.size
         for _ in range(_NUMBER.unpack_from(body)[0]):
             (size,) = _TEXT.unpack_from(body, at)
@@ -249,7 +249,7 @@ class ProduceBatches:
 
 
 def _behind_errors(body: bytes, at: int) -> int:
-    """Return where a partition ends: behind its records' errors and the text of its own."""
+    """Return where a partition ends: behind its records' errors and its own text."""
     (count,) = _NUMBER.unpack_from(body, at)
     at += _NUMBER.size
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Part of a long topic read by a process of its own: taking batches apart keeps a core busy, and Python has one.
+"""Part of a long topic read by its own process: taking batches apart keeps a core busy, and Python has one.
 
 Owns: how the work is shared, the process, what passes between. A process that cannot be started or dies takes nothing
 with it: its partitions are read on from where its last answer got to.

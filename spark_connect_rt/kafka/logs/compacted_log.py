@@ -6,7 +6,7 @@ How the end is known: the consumer's next offset per partition is compared with 
 record and with each end-of-partition event, which lies behind transaction markers that are never delivered.
 Start offsets are asked for and given as numbers: librdkafka takes 1 s to find "the beginning" by itself.
 End offsets come from the admin client, because a broker answers nothing on a connection whose fetch it holds back.
-The reader thread also collects delivery reports: a new record of our own wakes it when the append was acknowledged.
+The reader thread also collects delivery reports: a new record wakes it when its append was acknowledged.
 It notices partitions that are added while the log is open, and reads them from their beginning.
 It replaces a client that has lost all its brokers (``lost_brokers``): the new consumer reads on from the positions. An
 append that the lost producer has not sent fails with a RetriableError, as after a delivery timeout.
@@ -169,7 +169,7 @@ class LogDescriber:
 
 # One question for everybody who asks it at the same time.
 #
-# Owns who puts it: of those who came while it was under way the first one, once it is answered, for all of them; so
+# Owns who puts it: of those who came while it was in flight the first one, once it is answered, for all of them; so
 # each has an answer to a question that was put after it came. A thousand tasks that start ask a thousand times for the
 # end of the offset topic.
 
@@ -207,7 +207,7 @@ class SingleFlight(Generic[T]):
                 while self._under_way and not mine.over:
                     if (left_s := end_s - time.monotonic()) <= 0 or not self._changed.wait(left_s):
                         raise TimeoutError
-                if not mine.over:  # nobody puts it for these
+                if not mine.over:  # no append completes these
                     self._under_way, self._next = True, _Round()
                     break
                 if not mine.failed:
@@ -599,7 +599,7 @@ class KafkaCompactedLog:
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)
-                if not self._loading:  # no one waits for the middle of a load
+                if not self._loading:  # no reader waits for the middle of a load
                     self._changed.notify_all()
 
     def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:

@@ -24,7 +24,7 @@ class Latest:
     records: list[LogRecord]  # the last one of each key, in the order of their keys' first ones
     first: LogRecord | None
     last: LogRecord | None
-    next_offset: int  # to go on at
+    next_offset: int  # to resume at
 
 
 def latest_of(

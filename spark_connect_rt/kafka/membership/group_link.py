@@ -2,7 +2,7 @@
 
 Owns sockets through ``aiokafka.conn`` (TLS and SASL are the library's). A broker answers the requests of one
 connection in order, so a JoinGroup that waits for the slowest member would hold up every heartbeat behind it:
-JoinGroup and SyncGroup get a connection of their own, which lives as long as the rebalance.
+JoinGroup and SyncGroup get their own connection, which lives as long as the rebalance.
 All coroutines belong to the one I/O loop.
 """
 
@@ -217,7 +217,7 @@ class CoordinatorLink:
         return await self._waiting.send(request)
 
     def end_wait(self) -> None:
-        """Close the connection of waiting requests: the rebalance is over, or no one wants the answer."""
+        """Close the connection of waiting requests: the rebalance is over, or the answer is not wanted any more."""
         if self._waiting is not None:
             self._waiting.close()
             self._waiting = None
@@ -237,9 +237,9 @@ class CoordinatorLink:
 class CoordinatorSearch:
     """Looks for the coordinator; remembers the brokers it learnt of, so that lost bootstrap servers do not matter.
 
-    Java asks the least loaded node: the one with the fewest requests under way, at random among equals. A member has
-    none under way when it searches, so all are equal here and the order is random. Unlike Java it does not wait for
-    a host that is gone: the next broker is asked after STAGGER_S, beside it, and the first good answer wins.
+    Java asks the least loaded node: the one with the fewest requests in flight, at random among equals. A member has
+    none in flight when it searches, so all are equal here and the order is random. Unlike Java it does not wait for
+    a host that is gone: the next broker is asked too after STAGGER_S, and the first good answer wins.
     """
 
     def __init__(self, settings: LinkSettings) -> None:
@@ -322,7 +322,7 @@ async def _give_up(asked: Mapping[asyncio.Task[CoordinatorLink], str]) -> None:
 
 
 def _refusal(error: BaseException) -> Refusal | None:
-    """Return what makes the failure final, if anything. Raises what is no failure to connect."""
+    """Return what makes the failure final, if anything. Raises an error that is not a failure to connect."""
     if isinstance(error, CoordinatorRefusesError):
         return error.refusal
     if isinstance(error, (*NETWORK_ERRORS, CoordinatorUnknownError)):

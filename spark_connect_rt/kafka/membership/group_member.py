@@ -92,7 +92,7 @@ class GroupClient(Protocol):
         """Take note of what keeps this member out."""
 
     def crashed(self, error: Exception) -> None:
-        """Take note that this thread cannot go on."""
+        """Note that this thread cannot continue."""
 
     def has_left(self) -> None:
         """Take note that LeaveGroup was answered, or will not be."""
@@ -380,7 +380,7 @@ class KafkaGroupMember:
         return member.member_id if member.phase is MemberPhase.STABLE and self._inbox.is_empty else ""
 
     def trouble(self) -> str:
-        """Return why the group is not joined, as it was said last. Any thread."""
+        """Return the last reason why the group is not joined. Any thread."""
         return self._trouble
 
     def in_contact(self) -> bool:
@@ -467,7 +467,7 @@ class KafkaGroupMember:
         return next_deadline_ms(self._member, self._settings.timing, self._polled_ms())
 
     def crashed(self, error: Exception) -> None:
-        """Take note that the I/O thread cannot go on: the herder's next poll raises."""
+        """Note that the I/O thread cannot continue: the herder's next poll raises."""
         _log.error("group=%s the membership's I/O thread failed", self._settings.link.group_id, exc_info=error)
         self._inbox.fail(ConnectError(f"the group membership of {self._settings.link.group_id} failed: {error!r}"))
 
@@ -494,7 +494,7 @@ class KafkaGroupMember:
 
     def _on_loop(self, work: Callable[..., None], *arguments: object) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: its thread failed, ``poll`` tells
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its thread failed, and ``poll`` raises
                 self._loop.call_soon_threadsafe(work, *arguments)
 
     def _tell(self, effect: Effect, after: Member, event: object) -> None:

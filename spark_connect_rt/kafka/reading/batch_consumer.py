@@ -37,7 +37,7 @@ _DEFAULTS = {
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "fetch.message.max.bytes": "4194304",
     "queued.max.messages.kbytes": "32768",
-    "max.poll.interval.ms": "86400000",  # no group, so no one asks how often we poll
+    "max.poll.interval.ms": "86400000",  # no group, so the number of polls does not matter
 }
 
 
@@ -47,7 +47,7 @@ class KafkaBatchConsumer:
     def __init__(self, config: Mapping[str, str], watch: LogWatch | None = None) -> None:
         """Take Java's properties, and who decides about records that were deleted before they were read.
 
-        Raises BadConfigError. Nothing tells this client of topics that were deleted and created again.
+        Raises BadConfigError. This client does not notice topics that were deleted and created again.
         """
         self._watch = watch or LogWatch()
         self._reset = config.get("auto.offset.reset", "latest").lower()
@@ -67,7 +67,7 @@ class KafkaBatchConsumer:
         self._out_of_range: list[TopicPartition] = []
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port. A partition already read goes on from the new offset."""
+        """Assign partitions, as the port says. A partition already read continues from the new offset."""
         self.unassign([offset for offset in offsets if offset in self._assigned])
         found = self._found(offsets)
         try:
@@ -93,7 +93,7 @@ class KafkaBatchConsumer:
         """See the port. Returns as soon as there is one record, with what else is there.
 
         An error is raised by the call after the one that returned what was read before it: the client's position is
-        behind those rows already, so they would never come again.
+        behind those rows already, so they would never be read again.
         """
         self._raise_problem()
         first = self._consumer.poll(timeout_ms / 1000)
@@ -122,7 +122,7 @@ class KafkaBatchConsumer:
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """See ``kafka.executor_clients.BatchConsumer.topic_ids``: librdkafka's consumer tells none."""
+        """Return no topic ids, because librdkafka's consumer does not have them."""
         return {}
 
     def partition_counts(self, topics: Collection[str]) -> dict[str, int]:
@@ -236,7 +236,7 @@ class _Rows:
         self._chunk("headers", headers)
 
     def batch(self) -> pa.RecordBatch:
-        """Return the consume form; topic and partition stand once in the metadata when all rows share them."""
+        """Return the consume form; topic and partition are in the metadata once when all rows share them."""
         metadata: dict[bytes, bytes] = {}
         columns = {name: _joined(chunks) for name, chunks in self._chunks.items()}
         if len(self._topics) == 1:

@@ -59,8 +59,8 @@ class BrokerLinks:
         self._brokers: dict[int, Address] = {}
         self._let_in = False
         self.leaders: dict[TopicPartition, int] = {}
-        self.epochs: dict[TopicPartition, int] = {}  # of these leaders, where brokers tell
-        self.topic_ids: dict[str, str] = {}  # of topics asked about, where brokers tell
+        self.epochs: dict[TopicPartition, int] = {}  # of these leaders, where brokers report them
+        self.topic_ids: dict[str, str] = {}  # of topics asked about, where brokers report them
         self._known: set[TopicPartition] = set()
         self._topic_errors: dict[str, int] = {}
 
@@ -175,7 +175,7 @@ class BrokerLinks:
 # Leader epochs: how a reader learns that an unclean election cut the log it reads (KIP-320).
 #
 # Owns: OffsetForLeaderEpoch 3 and the epochs in Fetch from 9 on, where aiokafka's own end or leave them out.
-# Brokers older than Kafka 2.3 tell no epochs; then nothing is compared.
+# Brokers older than Kafka 2.3 send no epochs; then nothing is compared.
 # Source: Kafka's ``OffsetForLeaderEpochRequest.json`` and its counterpart.
 
 
@@ -261,7 +261,7 @@ class FencedFetchRequest(FetchRequest):  # type: ignore[misc]
 
 
 def epoch_ends(answer: Any) -> dict[TopicPartition, EpochEnd]:
-    """Return what an answer to EpochEndsRequest tells of each partition."""
+    """Return the content of an answer to EpochEndsRequest by partition."""
     return {
         TopicPartition(topic, number): EpochEnd(code, epoch, offset)
         for topic, partitions in answer.topics

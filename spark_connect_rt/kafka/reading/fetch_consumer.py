@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # Record batches of one partition -> consume-form Arrow batches (records.pipeline.columns), by the cheaper way. Pure.
 
 
-Fetched = tuple[pa.RecordBatch | None, int]  # the rows and the offset to go on at behind them
+Fetched = tuple[pa.RecordBatch | None, int]  # the rows and the offset to resume at after them
 
 
 def fetched_rows(
@@ -47,7 +47,7 @@ def fetched_rows(
 ) -> Iterator[Fetched]:
     """Yield the rows from ``position`` on, chunk by chunk; arguments and errors as of ``record_columns.records_of``.
 
-    The last batch may be cut off. Key and headers are no columns where they are null in every row.
+    The last batch may be truncated. Key and headers have no columns where they are null in every row.
     """
     if not pay_as_columns(batches):
         found = RecordRows(position, batches, aborted, check_crcs)
@@ -122,13 +122,13 @@ def as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 LOOKUP_TIMEOUT_S = 30.0
 LOOP_EACH_S = 0.3  # its timers want to be seen to
-ENOUGH_ROWS = 500  # fewer go on together with the next partition's
+ENOUGH_ROWS = 500  # fewer are passed on together with the next partition's
 _END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
 _T = TypeVar("_T")
 
 
 class FetchConsumer:
-    """A BatchConsumer on connections that receive into buffers of its own. One thread."""
+    """A BatchConsumer on connections that receive into its own buffers. One thread."""
 
     def __init__(self, config: Mapping[str, str], watch: LogWatch | None = None) -> None:
         """Take Java's properties, all of which ``fetch_settings`` honours, and who decides about moved logs.
@@ -145,7 +145,7 @@ class FetchConsumer:
         self._rows: _Rows | None = None  # of the answer that is being returned
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port. A partition already read goes on from the new offset."""
+        """Assign partitions, as the port says. A partition already read continues from the new offset."""
         self.unassign(list(offsets))
         ends = {partition: _END_OF[offset] for partition, offset in offsets.items() if offset in _END_OF}
         found = {**offsets, **(self._run(self._fetcher.look_up(ends, LOOKUP_TIMEOUT_S)) if ends else {})}

@@ -92,7 +92,7 @@ def not_honoured(properties: Mapping[str, str]) -> list[str]:
 
 def fetch_settings(properties: Mapping[str, str]) -> FetchSettings:
     """Return the settings. Raises BadConfigError, as for the librdkafka consumer."""
-    client_config(properties, ClientRole.CONSUMER)  # tells every bad value at once
+    client_config(properties, ClientRole.CONSUMER)  # reports every bad value at once
     said = {**_DEFAULTS, **{name: str(text).strip() for name, text in properties.items() if text is not None}}
 
     def number(name: str) -> int:

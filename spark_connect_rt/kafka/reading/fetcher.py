@@ -1,4 +1,4 @@
-"""Fetch requests: one under way per broker, for all partitions it leads that are read. One loop.
+"""Fetch requests: one in flight per broker, for all partitions it leads that are read. One loop.
 
 The request that follows an answer is sent before the answer is taken apart, so both sides are busy. Unread are at most
 one answer of each broker and the one behind it. A partition's answer is dropped if the partition was given up or is
@@ -117,7 +117,7 @@ class PartitionReading:
     """How far one partition is read, from one assignment of it on."""
 
     position: int  # of the next row to return
-    fetch_at: int | None  # what to ask for next; None: the answer that is there tells
+    fetch_at: int | None  # what to ask for next; None: the present answer shows it
     failures: int = 0
     retry_s: float = 0.0
     epoch: int = UNKNOWN  # of the last batch before ``fetch_at``
@@ -183,7 +183,7 @@ class Fetcher:
             await asyncio.sleep(0)
 
     def only_waits(self) -> bool:
-        """Tell whether every partition is asked for and nothing else is to be done."""
+        """Return whether every partition is asked for and nothing else is to be done."""
         asked = sum(map(len, self._asked.values()))
         has_more = self.answers or self._refreshing or any(task.done() for task in self._under_way.values())
         return not has_more and 0 < asked == len(self.readings)
@@ -210,7 +210,7 @@ class Fetcher:
         return {topic: counts[topic] for topic in topics if topic in counts}
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End what is in flight."""
         tasks = self._tasks()
         for task in tasks:
             task.cancel()
@@ -324,7 +324,7 @@ class Fetcher:
         return False
 
     def _look_for_lost(self) -> None:
-        """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
+        """Give partitions without a leader some time: a failover, or metadata in flight; raise when it is up."""
         lost = {
             partition: reading for partition, reading in self.readings.items() if partition not in self._links.leaders
         }
@@ -402,7 +402,7 @@ class Fetcher:
             self._links.leaders.pop(place, None)
 
     def _decide(self, move: LogMove) -> None:
-        """Ask whether to go on behind a move. Raises ConnectError: not so; it is met again then."""
+        """Ask whether to continue after a move. Raises ConnectError: it must not, and the move is found again later."""
         try:
             if self._settings.reset == "none":
                 raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, str(move)), f"reading {move.partition}")
@@ -452,7 +452,7 @@ class Fetcher:
 
 
 def has_steps_left(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether a loop that is not running has more to do at once, which no selector shows any more.
+    """Return whether a loop that is not running has more to do at once, which no selector shows any more.
 
     CPython's own list: there is no public way to ask.
     """

@@ -1,6 +1,6 @@
 """Metadata of topics: the leader of each partition, since which epoch, and the topic's id (KIP-320, KIP-516).
 
-Owns: Metadata 8 and 10, where aiokafka's own end. Brokers older than Kafka 2.8 tell no topic ids, those older than 2.3
+Owns: Metadata 8 and 10, where aiokafka's own end. Brokers older than Kafka 2.8 send no topic ids, those older than 2.3
 no epochs; then nothing is compared.
 Source: Kafka's ``MetadataRequest.json`` and ``MetadataResponse.json``.
 """

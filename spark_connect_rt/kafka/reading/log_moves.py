@@ -21,7 +21,7 @@ class LogMove:
 
     partition: TopicPartition
     wanted: int  # the offset that was to be read next
-    found: int  # the offset at which reading goes on
+    found: int  # the offset at which reading continues
     recreated: bool  # the topic of that name is another one now
 
     @property
@@ -55,13 +55,13 @@ class LogWatch:
 
         Args:
             topic_ids: the topic that a partition's stored offset belongs to; one without is taken as it is.
-            decide: returns when reading goes on; raises ConnectError when it must not. It is asked again then.
+            decide: returns when reading may continue; raises ConnectError when it must not. It is asked again then.
         """
         self._topic_ids = dict(topic_ids or {})
         self.decide = decide
 
     def is_another(self, partition: TopicPartition, topic_id: str) -> bool:
-        """Tell whether a topic is not the one that the position belongs to; the first one seen is taken note of."""
+        """Return whether a topic is not the one that the position belongs to; the first one seen is taken note of."""
         return self._topic_ids.setdefault(partition, topic_id) != topic_id
 
     def take(self, partition: TopicPartition, topic_id: str) -> None:

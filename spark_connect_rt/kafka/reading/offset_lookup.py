@@ -5,7 +5,7 @@ partition just added, a failover).
 
 Why not through an admin client: librdkafka's admin requests of offsets and deletions look for the leaders on the
 caller's thread and on the client's own at once, and free one operation twice when metadata arrives meanwhile (2.16, see
-docs/contributing/librdkafka_admin_race.md). A consumer waits for its answer on the caller's thread alone.
+bench/notes/librdkafka_admin_race.md). A consumer waits for its answer on the caller's thread alone.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def rows_by_partition(
 
 
 def _only_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPartitioning]) -> TopicPartition | None:
-    """Return the partition of all rows where it is known without a look at them."""
+    """Return the partition of all rows where it is known without reading them."""
     metadata, names = batch.schema.metadata or {}, batch.schema.names
     if TOPIC not in metadata or "partition" in names:
         return None

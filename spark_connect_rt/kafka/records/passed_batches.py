@@ -1,7 +1,7 @@
-"""Record batches that go on to another topic as they are: which may, and what of their heads changes. Pure.
+"""Record batches that are copied to another topic as they are: which may, and what of their heads changes. Pure.
 
 A broker takes from a producer only what a producer could have made (Java ``LogValidator``): offsets without holes, no
-mark of a transaction's end, timestamps of its own. Everything behind the head stays as it is: keys, values, headers,
+mark of a transaction's end, its own timestamps. Everything behind the head stays as it is: keys, values, headers,
 times, and how it is compressed.
 """
 
@@ -22,7 +22,7 @@ _NO_EPOCH = -1
 
 
 def passes(batch: Batch, position: int, codec: int | None) -> bool:
-    """Tell whether a batch may go on as it is.
+    """Return whether a batch may be copied as it is.
 
     Not if compaction made holes in it, its times are its broker's (``message.timestamp.type=LogAppendTime``: a producer
     may not say so), it was marked for deletion, begins before ``position``, or is not compressed by ``codec``
@@ -37,7 +37,7 @@ def passes(batch: Batch, position: int, codec: int | None) -> bool:
 
 
 def keeps_crc(batch: Batch) -> bool:
-    """Tell whether the CRC that its producer wrote still holds for a batch that is ``ready_to_send``."""
+    """Return whether the CRC that its producer wrote still holds for a batch that is ``ready_to_send``."""
     return batch.producer_id == -1 and not batch.is_transactional
 
 

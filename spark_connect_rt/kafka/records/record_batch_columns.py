@@ -39,7 +39,7 @@ from spark_connect_rt.kafka.records.varint_columns import (
 
 # Records that have nothing but a value, as most sources' are, by the column.
 #
-# What stands between two values, the end of one record and the head of the next, is equally wide until a varint in it
+# The bytes between two values, the end of one record and the head of the next, is equally wide until a varint in it
 # grows. So rows are taken in runs of equal widths: one call of Arrow puts the values behind each other with the first
 # head between them, and numpy writes each row's own head over it. Pure.
 
@@ -54,7 +54,7 @@ _Column = tuple[npt.NDArray[Any], int] | bytes
 
 
 def value_records(values: pa.Array, deltas: Numbers) -> Pieces | None:
-    """Return records without key and headers; None: lengths differ so much that this is no good way, or one is null.
+    """Return records without key and headers; None: lengths differ too much for this way, or one is null.
 
     Args:
         values: binary, at least one.
@@ -100,7 +100,7 @@ def _run(values: pa.Array, head: Sequence[_Column]) -> Pieces:
         return [first, values[0].as_buffer(), _NO_VALUE_HEADERS]
     between = _NO_VALUE_HEADERS + first
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), between)
-    content = np.frombuffer(joined.buffers()[2], np.uint8)  # no one else has seen it: the heads are written into it
+    content = np.frombuffer(joined.buffers()[2], np.uint8)  # not shared yet: the heads are written into it
     ends = ends_of(values)
     at = (ends[1:-1] - ends[0]) + np.arange(len(_NO_VALUE_HEADERS), (len(values) - 1) * len(between), len(between))
     # A view of each place as the head that may begin there: they overlap, and one assignment writes all heads.

@@ -56,17 +56,17 @@ class Batch(NamedTuple):
 
     @property
     def has_append_time(self) -> bool:
-        """Tell whether every record's timestamp is the batch's last one (message.timestamp.type)."""
+        """Return whether every record's timestamp is the batch's last one (message.timestamp.type)."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """Tell whether it belongs to a transaction."""
+        """Return whether it belongs to a transaction."""
         return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Tell whether it is the marker that ends a transaction."""
+        """Return whether it is the marker that ends a transaction."""
         return bool(self.attributes & _CONTROL)
 
     def checked_by(self) -> slice:
@@ -75,7 +75,7 @@ class Batch(NamedTuple):
 
 
 class CommittedBatches:
-    """Tells of batches, shown one after the other, which count."""
+    """Decides of batches, shown one after the other, which ones count."""
 
     def __init__(self, aborted: Iterable[tuple[int, int]] | None) -> None:
         """Take (producer id, first offset) of the aborted transactions; None: they count, too."""
@@ -83,7 +83,7 @@ class CommittedBatches:
         self._bad_producers: set[int] = set()
 
     def counts(self, batch: Any, is_control: bool, aborts: Callable[[], bool]) -> bool:
-        """Tell whether a batch's records are to be read; ``aborts``: whether a marker ends an aborted transaction."""
+        """Return whether a batch's records are to be read; ``aborts``: whether a marker ends an aborted transaction."""
         while self._waiting and self._waiting[0][1] <= batch.base_offset:
             self._bad_producers.add(self._waiting.pop(0)[0])
         if is_control:
@@ -94,7 +94,7 @@ class CommittedBatches:
 
 
 def whole_batches(batches: bytes) -> Iterator[Batch]:
-    """Yield the batches of the present format, up to one that is cut off or older. Raises DataError: none at all."""
+    """Yield the batches of the present format, up to one that is truncated or older. Raises DataError: none at all."""
     return (_batch_at(batches, start) for start in _starts(batches))
 
 
@@ -123,7 +123,7 @@ def magic_of(batches: bytes) -> int | None:
 
 
 def pay_as_columns(batches: bytes) -> bool:
-    """Tell whether an answer holds enough records, in batches long enough, and all of the present format."""
+    """Return whether an answer holds enough records, in batches long enough, and all of the present format."""
     start, size, count, records = 0, len(batches), 0, 0
     while start + _HEAD.size <= size:
         length, magic, held = _SIZES.unpack_from(batches, start)
@@ -135,7 +135,7 @@ def pay_as_columns(batches: bytes) -> bool:
 
 
 def offset_behind(batches: bytes, position: int) -> int:
-    """Return the offset to go on at by the batches' heads alone; ``position`` where there is no whole batch.
+    """Return the offset to resume at by the batches' heads alone; ``position`` where there is no whole batch.
 
     Only of batches of the present format: older ones end it.
     """
@@ -150,11 +150,11 @@ def last_batch(batches: bytes) -> Batch | None:
 
 
 def aborts(marker: Any) -> bool:
-    """Tell whether a control batch of aiokafka's ends an aborted transaction."""
+    """Return whether a control batch of aiokafka's ends an aborted transaction."""
     record = next(iter(marker), None)  # compaction may have emptied it
     return record is not None and bool(ControlRecord.parse(record.key) == ABORT_MARKER)
 
 
 def marker_aborts(batches: bytes, batch: Batch) -> bool:
-    """Tell whether a control batch ends an aborted transaction."""
+    """Return whether a control batch ends an aborted transaction."""
     return aborts(MemoryRecords(bytes(batches[batch.start : batch.end])).next_batch())

@@ -203,7 +203,7 @@ def _run(program: str, inputs: dict[str, _Ints], count: int, sizes: dict[str, in
 
 
 def _varints(data: _Ints, at: _Ints, batch: Batch) -> tuple[_Ints, _Ints]:
-    """Return the signed numbers that stand at these places, and where they end."""
+    """Return the signed numbers at these places, and where they end."""
     first = data[at]
     found, ends = (first & 0x7F).astype(np.int64), at + 1
     going_on, shift = np.flatnonzero(first & 0x80), 7

@@ -23,7 +23,7 @@ class RecordRows:
     def __init__(
         self, position: int, batches: bytes, aborted: Iterable[tuple[int, int]] | None, check_crcs: bool = True
     ) -> None:
-        self.behind = position  # the offset to go on at, of what was gone through
+        self.behind = position  # the offset to resume at, after the rows that were read
         self._position = position
         self._batches = batches
         self._transactions = CommittedBatches(aborted)

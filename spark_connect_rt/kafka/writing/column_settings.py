@@ -29,8 +29,8 @@ _JAVAS = (
 )
 _DEFAULTS = {
     **{name: client_setting("producer", name) for name in _JAVAS},
-    "batch.size": 1_000_000,  # not Java's: records joined here have arrived already, so a large batch delays no one
-    "linger.ms": 0,  # any: rows that come while others are under way are joined, and no one waits longer
+    "batch.size": 1_000_000,  # not Java's: records joined here have arrived already, so a large batch causes no delay
+    "linger.ms": 0,  # any: rows that arrive while others are in flight are joined, and nothing waits longer
     "max.in.flight.requests.per.connection": 1,  # any: there is one
 }
 _TEXTS: Mapping[str, tuple[str, ...]] = {
@@ -111,7 +111,7 @@ def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
 def settings_of(config: Mapping[str, str]) -> ColumnSettings:
     """Return what to make a ColumnProducer with, of properties that are honoured.
 
-    Raises BadConfigError: a key store, mechanism or login module that cannot be had.
+    Raises BadConfigError: a key store, mechanism or login module that is unavailable.
     """
     texts = _texts(config)
     numbers = {name: int(config.get(name, usual)) for name, usual in _DEFAULTS.items()}

@@ -1,8 +1,8 @@
 """Kafka records by the Arrow batch, in transactions (KIP-618), laid out as record batches without a loop over records.
 
-Owns the translation of a ``TransactionalProducer``'s calls for the thread that sends. After a failure that is no fence
-the open transaction can only be aborted: sending starts over then, with a new epoch (KIP-360), because nobody knows
-which of the records arrived. Must not: decide where transactions end.
+Owns the translation of a ``TransactionalProducer``'s calls for the thread that sends. After a failure that does not
+fence it, the open transaction can only be aborted: sending starts over then, with a new epoch (KIP-360), because it is
+unknown which of the records arrived. Must not: decide where transactions end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_connect_rt.kafka.writing.transaction_coordinator import FENCING, Tran
 # Produce requests of a transactional producer: one at a time to each leader, of all batches that came meanwhile.
 #
 # Owns: the request's bound, and what an answer says of each batch. aiokafka's own sender cannot be given a producer id
-# that somebody else keeps. Must not: try again. On the event loop.
+# that another object keeps. Must not: try again. On the event loop.
 
 
 class BrokerRefusedError(KafkaError):  # type: ignore[misc]
@@ -65,13 +65,13 @@ class ProduceRequests:
         self._transactional_id = transactional_id
         self._timeout_ms = request_timeout_ms
         self._limit_bytes = limit_bytes
-        self._waiting: dict[int, deque[_Batch]] = {}  # of leaders that a request is under way to, or about to be
+        self._waiting: dict[int, deque[_Batch]] = {}  # of leaders that a request is in flight to, or about to be
         self._tasks = set[asyncio.Task[None]]()
 
     async def send(self, leader: int, place: TopicPartition, content: bytes) -> int:
         """Return the offset of the batch's first record (-1: it was there already). Raises KafkaError.
 
-        A partition has one batch under way at a time. Given up, a batch may arrive all the same.
+        A partition has one batch in flight at a time. Given up, a batch may arrive all the same.
         """
         batch = _Batch(place, content, asyncio.get_running_loop().create_future())
         if leader in self._waiting:
@@ -194,7 +194,7 @@ class TransactionalSender(ColumnSender):
         self._sequences.clear()
 
     async def end(self, *, committed: bool) -> None:
-        """See ``TransactionCoordinator.end``; nothing is under way."""
+        """See ``TransactionCoordinator.end``; nothing is in flight."""
         await self._coordinator.end(committed=committed)
 
     async def abort_and_renew(self) -> None:
@@ -256,7 +256,7 @@ class TransactionalSender(ColumnSender):
 
 
 _LEAST_LIMIT_MS = 100  # of a question before which the time was used up
-_SENT_LIMIT_MS = 5_000  # for what is under way when its transaction is aborted
+_SENT_LIMIT_MS = 5_000  # for what is in flight when its transaction is aborted
 
 
 class ColumnTransactionalProducer(ColumnProducer):

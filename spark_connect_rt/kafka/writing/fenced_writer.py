@@ -69,7 +69,7 @@ class KafkaFencedWriter:
             producer.commit_transaction(max(0.001, end_s - time.monotonic()))
         except KafkaException as error:
             problem = _worst(refused) or connect_error(error, f"appending to {self._topic}")
-            close_producer(producer)  # refuses what is left, for no reason of its own
+            close_producer(producer)  # refuses what is left, without a reason
             raise problem from error
         self._producer = producer
 
@@ -88,7 +88,7 @@ def _worst(refused: Sequence[ConnectError]) -> ConnectError | None:
 # Transactions of the driver's side on Kafka (kafka.interfaces): initTransactions is what shuts a producer out.
 
 
-AT_ONCE = 8  # producers that are being shut out at the same time; each is a client with its own connections
+AT_ONCE = 8  # producers that are being fenced at the same time; each is a client with its own connections
 
 
 class KafkaTransactions:

@@ -136,7 +136,7 @@ class TransactionCoordinator:
         return self._producer
 
     async def claim(self) -> None:
-        """Shut out every earlier producer of the id, and have aborted what it left open. Raises ConnectError."""
+        """Fence every earlier producer of the id, and have aborted what it left open. Raises ConnectError."""
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
         await self._take_producer(request, "claiming")
 
@@ -178,7 +178,7 @@ class TransactionCoordinator:
         self._asked_to_add = False
 
     async def abort_and_renew(self) -> None:
-        """Abort what is open and begin a new epoch: nobody knows which records the partitions have of the old one.
+        """Abort what is open and begin a new epoch: it is unknown which records of the old one the partitions have.
 
         Raises FencedError: a newer producer has the id.
         """
@@ -249,6 +249,6 @@ def _error_code(answer: Any) -> int:
 
 
 def _worst_of_partitions(answer: Any) -> int:
-    """Return the first error that is one: of the other partitions it is said that they were not tried."""
+    """Return the first real error: the other partitions are reported as not tried."""
     codes = [int(code) for _, partitions in answer.errors for _, code in partitions]
     return next((code for code in codes if code not in (0, _NOT_ATTEMPTED)), 0)

@@ -25,7 +25,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckLine(JsonShape):
-    """One line."""
+    """One line of a check: its subject, its level and its text."""
 
     check: str = field(metadata=described(f"{', '.join(CHECKS)}, or one of the connector."))
     setting: str = field(metadata=described("Setting that the line is about. Empty: no particular setting."))

@@ -1,4 +1,4 @@
-"""Where a connector would go on from, and whether its name collides with what is there."""
+"""Where a connector would resume, and whether its name collides with existing ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OffsetChecks:
         self._there = deps.config_store.snapshot().contains(name)
 
     def of_name(self) -> Sequence[Finding]:
-        """Tell whether the name is taken."""
+        """Return whether the name is taken."""
         if not self._name:
             return [Finding(NAME, "name", Level.OK, "no name is set")]
         if self._there:
@@ -53,7 +53,7 @@ class OffsetChecks:
         return lines
 
     def of_offsets(self) -> Sequence[Finding]:
-        """Tell where it would go on from."""
+        """Return where the connector would resume."""
         if not self._name:
             return []
         found = self._of_group() if self._sink else self._of_source()

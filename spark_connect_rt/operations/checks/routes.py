@@ -21,7 +21,7 @@ from spark_connect_rt.rest.shapes import Operation
 
 @dataclass(frozen=True, slots=True)
 class WantedCheck(JsonShape):
-    """What to check: a configuration, that of a connector that is there, or one under another's name."""
+    """The configuration to check: a new one, an existing connector's, or one under another's name."""
 
     name: str | None = field(default=None, metadata=left_out("Name of a connector, existing or not."))
     config: dict[str, str] | None = field(

@@ -93,7 +93,7 @@ def _add_configuring(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @changing
     def edit(session: Session, name: Name) -> int:
-        """Open a connector's configuration in $VISUAL or $EDITOR. Exit code 9: somebody else changed it."""
+        """Open a connector's configuration in $VISUAL or $EDITOR. Exit code 9: another client changed it."""
         from spark_connect_rt.operations.connectors import edit as editing
 
         return editing.edit(session, name)

@@ -19,7 +19,7 @@ from spark_connect_rt.console.frame import PageFrame, form
 
 
 def add_routes(routes: APIRouter, frame: PageFrame) -> None:
-    """Add what the editor asks while somebody types."""
+    """Add the routes that the editor calls while the user types."""
 
     @routes.post("/form")
     async def fields(request: Request) -> Response:
@@ -37,7 +37,7 @@ async def validated_form(api: Api, given: Mapping[str, str], connector: str = ""
         api: asked for the validation.
         given: as a page holds it: ``[hidden]`` for secrets.
         connector: whose stored secrets these are; empty: there is none yet.
-        untouched: nobody has typed anything yet (see ``form_of``).
+        untouched: the user has not typed anything yet (see ``form_of``).
 
     Raises ApiError when the API does not answer. Its findings about the configuration are in the form.
     """
@@ -69,7 +69,7 @@ async def validation(api: Api, plugin: str, config: Mapping[str, str]) -> Any:
 
 
 async def posted_config(api: Api, fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the configuration that an editor sends, secrets put in. Raises ApiError: it is none."""
+    """Return the configuration that an editor sends, secrets put in. Raises ApiError: it is invalid."""
     config, problem = read_json((fields.get("config") or [""])[0])
     if problem:
         raise ApiError(400, f"The configuration cannot be read: {problem}")

@@ -1,4 +1,4 @@
-"""The tab Configuration: the editor, what an edit changes, and its writing, unless somebody else wrote meanwhile.
+"""The tab Configuration: the editor, what an edit changes, and its writing, unless another client wrote meanwhile.
 
 Owns: ``/console/connectors/{connector}/configuration``. A page knows the version it was made of by a seal: a digest of
 the stored configuration under this process's key. So a change of a secret alone is noticed, and nothing can be guessed.
@@ -52,7 +52,7 @@ def changes(
     Args:
         before: as it is stored, secrets and all.
         after: as it is to be, secrets and all.
-        secrets: names of settings whose values nobody sees, besides those whose name says it.
+        secrets: names of settings whose values are hidden, in addition to those whose name says it.
     """
     found = []
     for name in sorted({*before, *after}):
@@ -148,7 +148,7 @@ def _changed_meanwhile(name: str) -> ApiError:
 
 
 def _theirs(fields: Fields, stored: Mapping[str, str], shown: Mapping[str, str], seal: str) -> tuple[Any, ...] | None:
-    """Return what somebody else changed since the page was made; None: nothing. Pure.
+    """Return what another client changed since the page was made; None: nothing. Pure.
 
     A page that another process made (its worker is gone) has a seal without meaning here, so its configuration is
     compared.

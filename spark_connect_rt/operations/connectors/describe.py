@@ -94,7 +94,7 @@ def restart_text(note: Mapping[str, Any]) -> str:
     return f"attempt {note.get('attempts', 1)}"
 
 
-# What to do about the state of a connector: commands that can be copied. Pure.
+# Commands that help in a state of a connector, ready to be copied. Pure.
 
 
 Step = tuple[str, str]

@@ -1,6 +1,6 @@
-"""``connectrt offsets get|set|reset|history|diff|undo|goto``: over REST, beside the words that read a worker's file.
+"""``connectrt offsets get|set|reset|history|diff|undo|goto``: over REST, and the subcommands that read a worker's file.
 
-``offsets reset`` is both: with one word a connector of the cluster, with two a worker's file and a connector, as ever.
+``offsets reset`` is both: with one argument a connector of the cluster, with two a worker's file and a connector.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Override = Annotated[list[str] | None, typer.Option("--set", help="With a worker
 
 
 def add_offset_words(offsets: typer.Typer, file_reset: FileReset) -> None:
-    """Add them to the words of ``offsets``."""
+    """Add them to the subcommands of ``offsets``."""
     _add_present(offsets, file_reset)
     _add_past(offsets)
 

@@ -20,7 +20,7 @@ from spark_connect_rt.console.words import wrong_first
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
 
 EVERY_S = 2.0
-_TABLE_STEP_MS = 60_000  # the table beside the chart has a row a minute
+_TABLE_STEP_MS = 60_000  # the table next to the chart has a row a minute
 Point = Mapping[str, Any]
 
 

@@ -133,7 +133,7 @@ def stop(session: Session, number: str) -> int:
 
 
 def resume(session: Session, number: str, wait: bool) -> int:
-    """Let a replay go on."""
+    """Resume a stopped or failed replay."""
     session.ask(management_calls.resume_replay(number))
     session.terminal.line(f"replay {number} resumed")
     return _awaited(session, number) if wait else 0

@@ -130,7 +130,7 @@ log = logging.getLogger(__name__)
 
 
 def marks_of(replay_log: ReplayLog, topic_id: str) -> Marks:
-    """Return the marks of a topic; pages go on without what cannot be read."""
+    """Return the marks of a topic; pages leave out what cannot be read."""
     try:
         replay_log.catch_up(CATCH_UP_MS)
     except ConnectError as error:

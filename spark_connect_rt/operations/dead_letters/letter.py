@@ -220,7 +220,7 @@ def decode_cursor(text: str, topic_id: str) -> dict[int, int]:
 # A key, value or header of a dead letter as JSON shows it, and the bytes of one that was edited. Pure.
 #
 # A shown value is None or an object with one of ``json`` (the value as Connect's JsonConverter writes it, without its
-# schema), ``text`` and ``base64``; beside it ``error`` (why the connector's converter cannot read the bytes) and
+# schema), ``text`` and ``base64``; next to it ``error`` (why the connector's converter cannot read the bytes) and
 # ``cut`` (how many bytes there are, when only the beginning is shown).
 
 
@@ -266,7 +266,7 @@ class LetterConverter:
     def data(self, wanted: Any, before: Shown, original: bytes | None) -> bytes | None:
         """Return the bytes of a shown value that was edited; ``before`` is how ``original`` was shown.
 
-        Raises DataError: it is no shown value, is of one that is shown cut, does not fit the schema, or the converter
+        Raises DataError: it is not a shown value, is of a truncated one, does not fit the schema, or the converter
         cannot read the outcome.
         """
         if wanted is None:
@@ -499,7 +499,7 @@ class LetterForms:
             if form is not None and now_s < until_s:
                 return form
             form = self._current(connector)
-            if len(self._recent) >= _RECENT_MAX:  # names come from headers, which anybody may have written
+            if len(self._recent) >= _RECENT_MAX:  # names come from headers, which any client may have written
                 self._recent.clear()
             self._recent[connector] = (now_s + RECENT_S, form)
             return form
@@ -520,7 +520,7 @@ class LetterForms:
         mark = (connector, frozenset(setting for setting in config.items() if "converter" in setting[0]))
         if mark not in self._known:
             while len(self._known) >= _KEPT:
-                del self._known[next(iter(self._known))]  # not closed: somebody may read by it
+                del self._known[next(iter(self._known))]  # not closed: a reader may still use it
             self._known[mark] = self._made(config)
         return self._known[mark]
 

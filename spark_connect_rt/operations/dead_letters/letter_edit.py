@@ -118,7 +118,7 @@ class Origins:
         return cls(topics, java_pattern(pattern) if pattern else None)
 
     def topic(self, letter: Letter) -> str:
-        """Return the topic a letter came from. Raises DataError: nothing says so, or it is none of the connector's."""
+        """Return the topic a letter came from. Raises DataError: it is unknown, or not one of the connector's."""
         topic = letter.origin_topic
         if topic is None and len(self.topics) == 1:
             return self.topics[0]

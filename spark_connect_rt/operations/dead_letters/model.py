@@ -90,7 +90,7 @@ class LetterQuery:
 
 @dataclass(frozen=True, slots=True)
 class EditedLetter(JsonShape):
-    """What a dry run would do with one letter."""
+    """The effect of a replay on one letter, as a dry run shows it."""
 
     topic: str
     partition: int
@@ -105,7 +105,7 @@ class EditedLetter(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class DryRun(JsonShape):
-    """What a replay would do."""
+    """The effect of a whole replay, as a dry run shows it."""
 
     matched: int
     scanned: int

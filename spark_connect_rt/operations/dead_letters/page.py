@@ -134,7 +134,7 @@ def _letter_view(letter: Mapping[str, Any]) -> LetterView:
 
 
 def letter_filter(fields: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return the filter of a page's form or query, as the API wants it; empty fields are no filter."""
+    """Return the filter of a page's form or query, as the API wants it; empty fields do not filter."""
     given = {name: (fields.get(name) or [""])[0].strip() for name in FILTERS}
     return {name: value for name, value in given.items() if value}
 
@@ -174,7 +174,7 @@ def _pointer(name: str) -> str:
 
 
 class BadReplay(ValueError):
-    """The form asks for something that is no replay; says what to change."""
+    """The form does not describe a replay; says what to change."""
 
 
 def replay_body(connector: str, fields: Mapping[str, Sequence[str]]) -> dict[str, Any]:

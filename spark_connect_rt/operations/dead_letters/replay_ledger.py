@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, TypeVar
 from spark_connect_rt.errors import BadRequestError, ConnectError, TimedOutError
 from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord, LogSource
 
-# Which letters were replayed: marks beside the queue, for its records are never rewritten. Pure.
+# Which letters were replayed: marks in another topic, because records of the queue are never rewritten. Pure.
 #
 # Owns: the records of marks. One record says which offsets of a thousand one replay delivered; only that replay writes
 # it, in the transaction of the letters, so that replays never overwrite each other's marks. A topic is meant by its id:
-# marks of one that was deleted are no marks of the next of that name.
+# marks of a deleted topic do not apply to the next topic of that name.
 
 
 CHUNK = 1_000  # offsets
@@ -82,7 +82,7 @@ class ReplayedOffsets:
         self._found: dict[OffsetChunk, dict[str, tuple[int, Ranges]]] = {}
 
     def take(self, key: list[Any], value: bytes | None) -> None:
-        """Take one record; ``key`` is its key, parsed. Raises ValueError, TypeError, KeyError: it is none."""
+        """Take one record; ``key`` is its key, parsed. Raises ValueError, TypeError, KeyError: it is invalid."""
         _, topic_id, partition, chunk, replay = key
         place = OffsetChunk(str(topic_id), int(partition), int(chunk))
         known = self._found.setdefault(place, {})
@@ -250,7 +250,7 @@ def progress_record(replay_id: str, progress: ReplayProgress) -> tuple[bytes, by
 
 
 def wish_record(entry: ReplayStatus, *, stopped: bool) -> tuple[bytes, bytes]:
-    """Return the record of a request to stop or go on, also after the failure that is seen now."""
+    """Return the record of a request to stop or resume, also after the failure that is seen now."""
     forgiven_ms = -1 if stopped or entry.progress.state != FAILED else entry.progress.at_ms
     return _key(WISH, entry.replay.id), json.dumps({"stopped": stopped, "forgiven_ms": forgiven_ms}).encode()
 
@@ -269,7 +269,7 @@ class ReplayRecords:
 
     def __init__(self) -> None:
         self.marks = ReplayedOffsets()
-        self.refused = 0  # records that are none of ours
+        self.refused = 0  # records of other programs
         self._defined: dict[str, ReplayRequest] = {}
         self._progress: dict[str, ReplayProgress] = {}
         self._wishes: dict[str, tuple[bool, int]] = {}  # stopped, forgiven_ms
@@ -327,9 +327,9 @@ class ReplayRecords:
 
 
 def may_take(entry: ReplayStatus, worker: str, silent_s: float, lease_s: float) -> bool:
-    """Return whether a worker may carry out a replay now: it is its own, nobody's, or its worker is silent.
+    """Return whether a worker may carry out a replay now: it is this worker's or free, or its worker is silent.
 
-    That two do at once is no harm: the transactional id of the queue lets only the last of them write.
+    Two may do so at once without harm: the transactional id of the queue lets only the last of them write.
     """
     return entry.worker in ("", worker) or silent_s >= lease_s
 

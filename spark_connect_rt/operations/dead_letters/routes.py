@@ -93,7 +93,7 @@ class NewReplay(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class Nothing(JsonShape):
-    """An empty object."""
+    """An empty object: the request has no fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +164,14 @@ def add_routes(
 
     @routes.post(f"{_ONE}/stop")
     async def stop(request: Request, replay: str) -> Response:
-        """Stop a replay; what was delivered stays so, and it can be resumed."""
+        """Stop a replay; delivered letters stay delivered, and it can be resumed."""
         json_object(await json_body(request), ())
         part, name = served(replays), decoded(replay)
         return JsonResponse(await asyncio.to_thread(part.stop_replay, name))
 
     @routes.post(f"{_ONE}/resume")
     async def resume(request: Request, replay: str) -> Response:
-        """Have a replay go on that was stopped or failed."""
+        """Resume a replay that was stopped or failed."""
         json_object(await json_body(request), ())
         part, name = served(replays), decoded(replay)
         return JsonResponse(await asyncio.to_thread(part.resume_replay, name))

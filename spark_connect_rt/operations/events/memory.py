@@ -1,6 +1,6 @@
 """The last events of this worker, in memory: a RecordEvent, and what ``/admin/events`` of any worker reads.
 
-Owns their ids and bounds. Each kind has bounds of its own, so that ten thousand tasks that start do not push out the
+Owns their ids and bounds. Each kind has its own bounds, so that ten thousand tasks that start do not push out the
 rebalance that made them.
 """
 
@@ -57,7 +57,7 @@ class EventMemory:
         """Keep one event, bounded in size. Never raises."""
         try:
             text, (shown, length) = _one_line(summary), _bounded(details)
-        except Exception:  # the work that it is about goes on
+        except Exception:  # the work that it is about continues
             log.exception("an event of kind %s cannot be kept", kind)
             return
         size = 200 + len(text) + length + len(connector or "")  # about what it takes

@@ -23,7 +23,7 @@ class EventList(JsonShape):
 
 
 class EventReads(Protocol):
-    """The story of the whole group. Any thread."""
+    """The event log of the whole group. Any thread."""
 
     def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
         """Return all events, oldest first, and whose may be missing. Blocks for a second at most."""

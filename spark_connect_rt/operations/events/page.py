@@ -1,4 +1,4 @@
-"""The group's own story, as it happens. Owns ``/console/events`` and its stream."""
+"""The group's event log, live. Owns ``/console/events`` and its stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/admin/events``: the story of the whole group, as a list and as server-sent events."""
+"""``/admin/events``: the event log of the whole group, as a list and as server-sent events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_connect_rt.rest.requests import JsonResponse
 from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.runtime.group_events import KINDS, GroupEvent
 
-# Which events a reader of ``/admin/events`` gets, and from where a stream goes on. Pure.
+# Which events a reader of ``/admin/events`` gets, and where a stream resumes. Pure.
 
 
 LATE_MS = 3_000  # clocks of workers differ, and what one says may be read a moment later
@@ -51,7 +51,7 @@ def behind(events: Sequence[GroupEvent], last: str) -> list[GroupEvent]:
     """Return the events that a client which has seen the event ``last`` may have missed. Pure.
 
     Of the worker that recorded it, those behind it. Others' may have been read later than they happened, so theirs
-    begin a little before: none is missed, one may come again under the same id. An id that is not kept any more: all.
+    begin a little before: none is missed, one may be repeated under the same id. An id that is not kept any more: all.
     """
     known = next((event for event in events if event.id == last), None)
     if known is None:

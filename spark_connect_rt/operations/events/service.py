@@ -1,4 +1,4 @@
-"""The story of the whole group: this worker's events and those of the others, gathered, put together, in order.
+"""The event log of the whole group: this worker's events and those of the others, gathered, put together, in order.
 
 Owns what is remembered of other workers' events, also when they are gone, and how views of one event become one. Many
 readers cost no more than one: recent events are not asked for again.
@@ -136,7 +136,7 @@ def _said(run: str, worker_id: str, number: int, events: Iterable[GroupEvent]) -
 
 
 def event_of(shape: Mapping[str, Any]) -> GroupEvent:
-    """Return an event as another worker sent it. Raises LookupError, TypeError, ValueError: it is none."""
+    """Return an event as another worker sent it. Raises LookupError, TypeError, ValueError: it is invalid."""
     task, details, connector, who = shape["task"], shape["details"], shape["connector"], shape.get("who")
     if not isinstance(details, Mapping):
         raise TypeError("the details of an event must be an object")

@@ -1,4 +1,4 @@
-"""The topic of the course of offsets as a store: packed parts by connector, tier and slot. The leader writes.
+"""The topic of the offset history as a store: packed parts by connector, tier and slot. The leader writes.
 
 Owns the kept parts of each connector, and when they are too old. The thinned
 offset history below owns the meaning of a part.

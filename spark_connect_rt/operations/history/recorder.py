@@ -1,6 +1,6 @@
-"""Writes the history: a thread beside everything else, so that a topic that is away holds up nobody.
+"""Writes the history on its own thread, so that a topic that is away delays no request.
 
-Owns the thread, and the last look at each change before it is recorded: secrets out, what is recorded already dropped,
+Owns the thread, and the last check of each change before it is recorded: secrets out, what is recorded already dropped,
 what was changed while no worker of ours looked. It takes every change at once. Changes that cannot be written wait, up
 to a number, and ``problem`` reports them.
 """
@@ -53,7 +53,7 @@ class ObservedChange:
     """A change as it was seen, secrets included.
 
     Attributes:
-        position: in the config topic; None: it is not of that topic, and nobody else sees it.
+        position: in the config topic; None: it is not of that topic, and other workers do not see it.
         is_live: False: it was made before this worker read the topic.
         event_key: of the event of the same change.
     """

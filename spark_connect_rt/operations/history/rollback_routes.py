@@ -99,7 +99,7 @@ class InnerRequests:
         return Request(scope, receive)
 
 
-SEEN = 2_000  # changes of one connector that are looked through
+SEEN = 2_000  # changes of one connector that are scanned
 
 
 def config_after(history: History, connector: str, number: int) -> Change:

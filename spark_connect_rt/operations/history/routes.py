@@ -114,7 +114,7 @@ def _add_reads(routes: APIRouter, context: RestContext, history: History | None)
 
     @routes.get(_ONE)
     async def change(connector: ConnectorName, number: int) -> Response:
-        """Return one change."""
+        """Return one change of a connector by its number."""
         part, name = _served(history), decoded(connector)
         return JsonResponse(await asyncio.to_thread(part.change, name, number))
 

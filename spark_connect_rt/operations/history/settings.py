@@ -1,6 +1,6 @@
 """The secret settings of a connector, as its plug-ins declare them. Runs plug-in code.
 
-Asked on a thread of its own with a time limit, and remembered for each combination of classes: a plug-in that hangs, or
+Asked on its own thread with a time limit, and remembered for each combination of classes: a plug-in that hangs, or
 a JVM that is away, must not hold up the history. A plug-in that cannot be asked counts as unknown, and its settings are
 hidden.
 """

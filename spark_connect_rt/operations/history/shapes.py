@@ -12,14 +12,14 @@ from spark_connect_rt.topics.config_diff import SettingChange
 
 @dataclass(frozen=True, slots=True)
 class ConfigDiff(JsonShape):
-    """What differs between the configurations after two changes."""
+    """The difference between the configurations after two changes."""
 
     changes: Sequence[SettingChange]
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRollback(JsonShape):
-    """What a rollback does."""
+    """The request of a rollback: its options."""
 
     dry_run: bool = field(default=False, metadata=described("Return the diff and change nothing."))
     secrets: Mapping[str, str] = field(
@@ -36,7 +36,7 @@ class WantedRollback(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class RolledBack(JsonShape):
-    """What a rollback changes, or would change."""
+    """The changes of a rollback, made or only shown."""
 
     diff: Sequence[SettingChange]
     applied: bool
@@ -48,7 +48,7 @@ class RolledBack(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class WantedUndo(JsonShape):
-    """What an undo does."""
+    """The request of an undo: its options."""
 
     dry_run: bool = field(default=False, metadata=described("Return the offsets and change nothing."))
     force: bool = field(default=False, metadata=described("Undo even if the connector has moved since the change."))
@@ -73,7 +73,7 @@ class MovedOffset(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class OffsetsMoved(JsonShape):
-    """What an undo, or a way back to a time, writes or would write."""
+    """The offsets that an undo, or a return to a time, writes or would write."""
 
     offsets: Sequence[MovedOffset]
     applied: bool

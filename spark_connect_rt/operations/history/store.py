@@ -87,7 +87,7 @@ def encode_map(value: Mapping[str, Any]) -> bytes:
 
 
 def decode_map(value: bytes) -> dict[str, Any]:
-    """Raises DataError: the value is no JSON object."""
+    """Raises DataError: the value is not a JSON object."""
     found = decode_json(value)
     if not isinstance(found, dict):
         raise DataError("a change must be a JSON object")
@@ -320,7 +320,7 @@ class HistoryStore:
         return [numbers[place] for place in range(len(drafts))]
 
     def _counts(self, key: ChangeKey, draft: Draft) -> bool:
-        """Return whether no one else took the number before."""
+        """Return whether no other worker took the number before."""
         entry = self._fold.entries.get(key.number)
         return entry is None or entry.key == key or (draft.position is not None and self._is_known(draft))
 

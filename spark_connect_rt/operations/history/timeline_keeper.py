@@ -2,7 +2,7 @@
 
 Owns the leader's thread: once a minute it looks at the offsets of every connector and writes what changed. Sources are
 read from the offset topic's fold; sinks are asked of Kafka one after another, for a part of the minute only: where they
-are too many the next round goes on with the others. A worker that does not lead only reads, when it is asked.
+are too many the next round continues with the others. A worker that does not lead only reads, when it is asked.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class OffsetTimelineKeeper:
         return points[-1] if points else None
 
     def look(self) -> int:
-        """Write what changed since the last look; return how many connectors had moved. Raises ConnectError."""
+        """Write what changed since the last round; return how many connectors had moved. Raises ConnectError."""
         if not self._led:
             self._store.refresh(READ_LIMIT_MS)  # the earlier leader's parts are continued here
             self._led = True

@@ -26,7 +26,7 @@ from spark_connect_rt.topics.local_log import LocalCompactedLog
 from spark_connect_rt.topics.offset_changes import OffsetPair, as_sink_offsets
 from spark_connect_rt.topics.offset_file import OffsetFile
 
-# Whether a sink can go on at an offset: that records are there, of the connector's own cluster. Blocks.
+# Whether a sink can resume at an offset: that records are there, of the connector's own cluster. Blocks.
 
 
 LIMIT_MS = 10_000
@@ -39,7 +39,7 @@ class SinkRanges:
         self._deps = deps
 
     def __call__(self, connector: str, pairs: Sequence[OffsetPair]) -> Sequence[str]:
-        """Return why a sink cannot go on at these offsets; nothing for a source: only it knows."""
+        """Return why a sink cannot resume at these offsets; nothing for a source: only it knows."""
         wanted = as_sink_offsets([pair for pair in pairs if pair[1] is not None])
         config = self._deps.config_store.snapshot().connector_config(connector)
         if not wanted or config is None:
@@ -66,7 +66,7 @@ class SinkRanges:
 
 
 def history_topics(config: WorkerConfig) -> tuple[TopicSpec, TopicSpec] | None:
-    """Return the topics of changes and of the course of offsets; None: a standalone worker has none."""
+    """Return the topics of changes and of the offset history; None: a standalone worker has none."""
     if "config" not in config.storage:
         return None
     configs = config.storage["config"]
@@ -139,7 +139,7 @@ def history_over(
 
 
 def _local_sources(config: WorkerConfig) -> tuple[LogSource, LogSource]:
-    """Return a file beside that of the offsets for the changes; the course is gone with the process."""
+    """Return a file next to that of the offsets for the changes; the offset history is lost with the process."""
     assert isinstance(config, StandaloneConfig)
     offsets = Path(config.offset_storage_file_filename)
     kept = OffsetFile(offsets.with_name(f"{offsets.name}.history"))

@@ -110,7 +110,7 @@ def _within(lines: Sequence[list[Any]]) -> Sequence[list[Any]]:
 
 
 def placed(worker_id: str, run: str, fields: Sequence[Any]) -> PlacedLine:
-    """Return a line as another worker sent it. Raises TypeError, ValueError: it is none."""
+    """Return a line as another worker sent it. Raises TypeError, ValueError: it is invalid."""
     number, task, where, host, at_ms, level, logger, message = fields
     line = LogLine(
         at_ms=int(at_ms),

@@ -86,7 +86,7 @@ class TaskRow(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class CoursePoint(JsonShape):
-    """What was so at a time, all tasks together; ``errors`` are those since the point before."""
+    """The figures of all tasks together at a time; ``errors`` are those since the point before."""
 
     at_ms: int = field(metadata=described(_NOW))
     records_per_second: float
@@ -96,7 +96,7 @@ class CoursePoint(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail(JsonShape):
-    """One connector whole."""
+    """One connector with its tasks, figures and events."""
 
     name: str
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
@@ -181,7 +181,7 @@ class Overview(Protocol):
         """Return the workers. Blocks as ``page``."""
 
     def changes(self, since_ms: int) -> OverviewChange:
-        """Return what changed after the look of that time; 0: nothing, but the time of the last look. Does not block.
+        """Return what changed after the poll of that time; 0: nothing, but the time of the last poll. Does not block.
 
-        As long as somebody asks now and then the worker looks every two seconds, once for all of them.
+        As long as clients ask now and then, the worker looks every two seconds, once for all of them.
         """

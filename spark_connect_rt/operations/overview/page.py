@@ -23,14 +23,14 @@ from spark_connect_rt.topics.aggregate_state import AGGREGATES
 
 PAGE = 100
 EVERY_S = 2.0
-_AT_ONCE = 8  # actions under way
+_AT_ONCE = 8  # actions in progress
 _NAMES_MAX = 2000  # as many as one read of the API gives
 _FILTERS = ("search", "state", "type", "abnormal", "sort")
 
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """An action on selected connectors. ``words`` and ``done`` stand before and after the number of connectors."""
+    """An action on selected connectors. ``words`` and ``done`` precede and follow the number of connectors."""
 
     words: str
     done: str

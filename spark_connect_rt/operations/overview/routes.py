@@ -20,7 +20,7 @@ from spark_connect_rt.rest.shapes import Operation, QueryParameter
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
 
 LOOK_EACH_S = 0.5  # for what the worker has found; it looks once for all streams
-OVERLAP_MS = 10_000  # of a stream that goes on elsewhere: clocks differ, and a row twice does no harm
+OVERLAP_MS = 10_000  # of a stream that continues on another worker: clocks differ, and a row twice does no harm
 
 
 def add_routes(routes: APIRouter, context: RestContext, overview: Overview | None, streams: EventStreams) -> None:
@@ -30,7 +30,7 @@ def add_routes(routes: APIRouter, context: RestContext, overview: Overview | Non
 
     @routes.get("/admin/overview")
     async def page(request: Request) -> Response:
-        """Return a page of all connectors of the group: states, rates, lags, errors; what is abnormal first."""
+        """Return a page of all connectors of the group: states, rates, lags, errors; abnormal ones first."""
         wanted = OverviewQuery.of(request.query_params)
         await context.started()
         return _answer(await asyncio.to_thread(overview.page, wanted))

@@ -148,7 +148,7 @@ def why_abnormal(
     lag: int | None = None,
     lag_grows: bool = False,
 ) -> str:
-    """Return why somebody should look, in one line; empty: it is normal.
+    """Return why a connector needs attention, in one line; empty: it is normal.
 
     Args:
         instances: the connector and its tasks.

@@ -122,7 +122,7 @@ def grows(lags: Sequence[int | None]) -> bool:
     return all(later > earlier for earlier, later in pairwise(minutes))
 
 
-# The courses of this worker's tasks, taken down every ten seconds by a thread of its own.
+# The courses of this worker's tasks, taken down every ten seconds by its own thread.
 #
 # Owns what is remembered: an hour of each task that runs here, also of those that have left, as many as there is room.
 # A point that cannot be taken is logged and left out; the next one is taken all the same.

@@ -70,7 +70,7 @@ class LoadWatch:
             return
         answers = self._reads.ask(LOADS)
         if unanswered(answers):
-            return  # half a picture is none
+            return  # half a picture is useless
         now_ms, samples = self._clock.monotonic_ms(), samples_of(answers)
         before, self._before = self._before, (now_ms, samples)
         if before is None:

@@ -85,7 +85,7 @@ class Wish:
 def decide(
     memory: ScaleMemory, look: Look, bounds: TaskRange, rules: ScaleRules = ScaleRules()
 ) -> tuple[ScaleMemory, Wish]:
-    """Return the memory for the next look, and the number of tasks that is wished for."""
+    """Return the memory for the next round, and the number of tasks that is wished for."""
     if memory.began_at_ms is None:
         memory = replace(memory, began_at_ms=look.at_ms)
     if look.tasks != bounds.clamped(look.tasks):

@@ -103,7 +103,7 @@ class PluginPlace(Protocol):
 
     @property
     def where(self) -> str:
-        """Return where something was installed, as a sentence goes on: ``in FOLDER``."""
+        """Return where something was installed, as the end of a sentence: ``in FOLDER``."""
 
     def report(self, check: bool) -> Mapping[str, Any]:
         """Return ``GET /admin/plugins``; ``check``: import each one."""
@@ -142,7 +142,7 @@ class OnCluster:
         return self._session.ask(management_calls.install_plugin(json_of(wanted), self._token()))
 
     def prepare_java(self, name: str, version: str) -> None:
-        """See PluginPlace; workers do it beside the first JVM that they start for it."""
+        """Do nothing: workers prepare it while the first JVM for it starts. See PluginPlace."""
 
     def remove(self, name: str, version: str) -> None:
         """Have the cluster remove a plug-in. Raises NotFoundError."""

@@ -136,7 +136,7 @@ _DAMAGED = (
 
 
 def unpack(archive: Path, folder: Path, limit_bytes: int) -> None:
-    """Unpack a .zip, .tgz, .tar.gz; copy a .jar. Raises BadRequestError: it is no such archive, unsafe, too large."""
+    """Unpack a .zip, .tgz, .tar.gz; copy a .jar. Raises BadRequestError: it is another format, unsafe, or too large."""
     name = archive.name.lower()
     folder.mkdir(parents=True, exist_ok=True)
     try:

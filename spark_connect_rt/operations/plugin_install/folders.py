@@ -44,7 +44,7 @@ class InstalledPlugin:
 
 
 def decode_installed(text: str | bytes) -> InstalledPlugin:
-    """Return the plug-in of a marker or record. Raises ValueError: it is none."""
+    """Return the plug-in of a marker or record. Raises ValueError: it is invalid."""
     try:
         fields = json.loads(text)
         return InstalledPlugin(**{**fields, "left_out": tuple(fields["left_out"]), "plugins": tuple(fields["plugins"])})

@@ -26,12 +26,12 @@ from spark_connect_rt.topics.compacted_log import CompactedLog, LogRecord, LogSo
 # The group's record of installed plug-ins: the folded contents of its topic. Pure.
 #
 # Keys: ``plugin:<folder>`` holds a plug-in as its marker does, a tombstone removes it; ``worker:<id>`` holds how that
-# worker stands with each.
+# worker has of each.
 
 
 _PLUGIN, _WORKER = "plugin:", "worker:"
 States = Mapping[str, InstallState]
-"""Folder -> how a worker stands with it."""
+"""Folder -> its state on a worker."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ def removal_record(folder: str) -> tuple[bytes, None]:
 
 
 def worker_record(worker: str, states: States) -> tuple[bytes, bytes | None]:
-    """Return how a worker stands with each plug-in; with none: a tombstone."""
+    """Return the state of each plug-in on a worker; without any: a tombstone."""
     value = {"plugins": {folder: asdict(state) for folder, state in states.items()}}
     return f"{_WORKER}{worker}".encode(), json.dumps(value, sort_keys=True).encode() if states else None
 
@@ -149,7 +149,7 @@ class GroupInstalls:
             self._thread.start()
 
     def stop(self) -> None:
-        """Follow it no more; an install under way is left to end with the process."""
+        """Follow it no more; an install in progress is left to end with the process."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -250,7 +250,7 @@ class GroupInstalls:
                     self._opened()
                     wait_s = self._reconcile()
                 self._problem = ""
-            except Exception as error:  # the top of a thread: connectors go on, the record is followed again later
+            except Exception as error:  # the top of a thread: connectors continue, the record is followed again later
                 self._problem = f"{type(error).__name__}: {error}"
                 log.exception("cannot follow the group's plug-in record, retrying")
                 self._close_log()

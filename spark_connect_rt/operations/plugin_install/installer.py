@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # Jars that Connect itself contains, and that a plug-in's folder must not hold: those of a Maven closure. Pure.
 #
-# A plug-in's class loader looks in its own folder first. With a Jackson of its own there, the modules that Connect's
-# service files name are no subtypes of its ``Module``: the plug-in fails at its start. Vendors' archives leave these
+# A plug-in's class loader looks in its own folder first. With its own Jackson there, the modules that Connect's
+# service files name are not subtypes of its ``Module``: the plug-in fails at its start. Vendors' archives leave these
 # out; the dependencies of a coordinate do not.
 
 
@@ -89,9 +89,9 @@ def left_out(jar_names: Iterable[str], wanted: str) -> list[str]:
     return sorted(name for name in jar_names if (artifact := artifact_of(name)) in PROVIDED and artifact != wanted)
 
 
-# Installs a wheel or a requirement into a folder of its own, without what the worker has already.
+# Installs a wheel or a requirement into a separate folder, without what the worker has already.
 #
-# Two steps: ask pip (or uv) what is missing beside the worker's own packages, then install exactly that. So a plug-in
+# Two steps: ask pip (or uv) what is missing in the worker's own packages, then install exactly that. So a plug-in
 # that depends on this package, Spark or Arrow does not bring them a second time. Only wheels: nothing is built, so no
 # code runs.
 

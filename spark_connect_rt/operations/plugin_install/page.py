@@ -51,7 +51,7 @@ class BrokenLine:
 
 @dataclass(frozen=True, slots=True)
 class InstallOnWorker:
-    """How one worker stands with an installed plug-in."""
+    """The state of an installed plug-in on one worker."""
 
     worker_id: str
     state: str
@@ -138,7 +138,7 @@ def _installed(plugin: Mapping[str, Any]) -> InstalledLine:
 
 
 def matching(plugins: Iterable[PluginLine], search: str, kind: str) -> tuple[PluginLine, ...]:
-    """Return the connectors of a kind ("" is both) whose class or description holds every word of ``search``."""
+    """Return the connectors of a kind ("" is both) whose class or description contains all words of ``search``."""
     words = search.lower().split()
     kinds = (kind,) if kind in CONNECTORS else CONNECTORS
     return tuple(

@@ -18,7 +18,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def tell_broken(plugins: Plugins) -> None:
-    """Search beside the start, so that the log names broken plug-ins before a connector needs one.
+    """Search in parallel with the start, so that the log names broken plug-ins before a connector needs one.
 
     Of Java plug-ins that were never seen here a JVM is asked their versions, so that no request has to wait for it.
     """

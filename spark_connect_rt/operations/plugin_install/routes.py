@@ -43,7 +43,7 @@ class InstallRights:
     installs: PluginInstalls
     mode: str
     token: str = ""  # of connectrt.plugins.install.token.file; empty: none counts
-    is_private: bool = False  # served on loopback ``admin.listeners`` alone, which no proxy for others stands before
+    is_private: bool = False  # served on loopback ``admin.listeners`` alone, without a proxy in front
 
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
 
     @routes.get("/admin/plugins/{plugin}")
     async def versions(plugin: str) -> Response:
-        """Return the installed versions of one plug-in, and how each worker stands with them."""
+        """Return the installed versions of one plug-in, and their state on each worker."""
         name = decoded(plugin)
         known = await _beside(installs.installed) if installs else ()
         found = [info for info in known if info.name == name]
@@ -118,7 +118,7 @@ def read_wanted(data: bytes) -> WantedPlugin:
 def may_change(
     mode: str, client: str, headers: Mapping[str, str], *, token: str = "", is_private: bool = False
 ) -> bool:
-    """Tell whether a client may install and remove. Pure.
+    """Return whether a client may install and remove. Pure.
 
     Args:
         mode: ``connectrt.plugins.install``.

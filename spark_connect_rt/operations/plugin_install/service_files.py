@@ -38,7 +38,7 @@ class ClassFile:
 
 
 def read_class(data: bytes) -> ClassFile:
-    """Return what a class file says. Raises ValueError: it is none."""
+    """Return what a class file says. Raises ValueError: it is invalid."""
     try:
         return _read(data)
     except (struct.error, IndexError, KeyError) as error:
@@ -122,7 +122,7 @@ Services = dict[str, set[str]]
 
 
 def find_plugins(jars: Iterable[Path]) -> Services:
-    """Return every class of these jars that Connect could make as a plug-in. A jar that is none is left out."""
+    """Return every class of these jars that Connect could make as a plug-in. An invalid jar is left out."""
     jars = list(jars)
     kinds: dict[str, set[str]] = {root: {root} for root in SERVICE_TYPES}  # class -> the types it is of
     found: Services = {}
@@ -190,7 +190,7 @@ def _classes(text: str) -> Iterator[str]:
 
 
 def complete_service_files(folder: Path) -> Services:
-    """Write what the service files of a folder's jars lack, in a jar of its own; return every plug-in there is."""
+    """Write what the service files of a folder's jars lack, in a separate jar; return every plug-in there is."""
     jars = sorted(path for path in folder.rglob("*.jar") if path.name != SHIM)  # a shim of before is made again
     found, said = find_plugins(jars), declared(jars)
     if missing := _lacking(found, said):
@@ -205,9 +205,9 @@ def missing_services(place: Path) -> Services:
 
 
 def sync_manifests(place: Path) -> Services:
-    """Write what ``missing_services`` finds: beside the jars, or into the one jar; return it. Raises OSError.
+    """Write what ``missing_services`` finds: next to the jars, or into the one jar; return it. Raises OSError.
 
-    What it replaces is replaced in one step: a worker that looks meanwhile sees the old or the new.
+    A file is replaced in one step: a worker that looks meanwhile sees the old or the new.
     """
     missing = missing_services(place)
     if missing and place.is_dir():
@@ -234,7 +234,7 @@ def _write_shim(folder: Path, missing: Services) -> None:
 
 
 def _write_into(jar: Path, missing: Services) -> None:
-    """Copy a jar with longer service files; a link goes on leading to it."""
+    """Copy a jar with longer service files; a link still leads to it."""
     jar = jar.resolve()
     files = {SERVICES + kind: names for kind, names in missing.items()}
     draft = jar.with_name(f".{jar.name}.draft")

@@ -44,7 +44,7 @@ class PluginSource:
 
     @property
     def is_url(self) -> bool:
-        """Tell whether it is fetched by its URL."""
+        """Return whether it is fetched by its URL."""
         return "://" in self.text or self.text.startswith("file:")
 
     @property

@@ -16,7 +16,7 @@ from spark_connect_rt.engine.previews.model import Ended
 
 
 class From(Enum):
-    """Where a preview begins."""
+    """The position where a preview begins."""
 
     STORED = "stored"  # where the connector of that name is
     START = "start"
@@ -41,7 +41,7 @@ class PreviewRequest:
 
 @dataclass(frozen=True, slots=True)
 class ShownHeader(JsonShape):
-    """One header."""
+    """One header of a shown record."""
 
     name: str
     value: Any
@@ -64,7 +64,7 @@ class ShownRecord(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ShownHeaderBytes(JsonShape):
-    """One header's bytes, base64."""
+    """The bytes of one header, as base64."""
 
     name: str
     value: str | None
@@ -72,7 +72,7 @@ class ShownHeaderBytes(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ShownBytes(JsonShape):
-    """What is, or would be, in Kafka: base64, at most 64 KiB of each."""
+    """The bytes that are, or would be, in Kafka: base64, at most 64 KiB of each."""
 
     key: str | None
     value: str | None
@@ -98,7 +98,7 @@ class PreviewedRecord(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class Preview(JsonShape):
-    """What came of a preview."""
+    """The records of a preview, and why it stopped."""
 
     records: tuple[PreviewedRecord, ...]
     ended: str = field(metadata=one_of(member.value for member in Ended))

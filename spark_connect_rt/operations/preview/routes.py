@@ -38,7 +38,7 @@ class PreviewOffset(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class WantedPreview(JsonShape):
-    """What to preview: a connector that is there, a configuration, or that one from the offsets under a name."""
+    """The connector to preview: an existing one, a configuration, or that one from the offsets under a name."""
 
     name: str | None = field(default=None, metadata=left_out("Name of a connector, or of its stored offsets."))
     config: dict[str, str] | None = field(

@@ -85,7 +85,7 @@ class AskedOnce(ConnectorContext):
         log.warning("the connector reports %s", without_secrets(str(error)))
 
     def measured(self, values: Mapping[str, float]) -> None:
-        """Nothing: nobody looks at the metrics of one question."""
+        """Do nothing: the metrics of one question are not shown."""
 
     def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
         """Return no offset for any partition: a connector splits its work the same way without them."""
@@ -364,7 +364,7 @@ def _takes_back(connector: SinkConnector) -> bool:
 
 
 def shown_stage(stage: Mapping[str, Any]) -> PreviewStage:
-    """Return a stage of what an executor sent. Raises ConnectError: it is none."""
+    """Return a stage of what an executor sent. Raises ConnectError: it is invalid."""
     try:
         record, data = stage["record"], stage.get("bytes")
         return PreviewStage(

@@ -1,4 +1,4 @@
-"""Records of a preview, stage beside stage, and the lines of a check. Pure."""
+"""Records of a preview, stage by stage, and the lines of a check. Pure."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from spark_connect_rt.rest.client.lean_httpx import httpx
 
 T = TypeVar("T")
 IN_PROCESS = "http://worker"
-"""A stand-in address: in process nobody looks at it, unless ``headers`` name another Host."""
+"""A stand-in address: in process it is not used, unless ``headers`` name another Host."""
 
 
 class AsyncClient:

@@ -19,7 +19,7 @@ REQUEST_LIMIT_S = 95.0
 class ClusterConnection:
     """One cluster: ``urls`` are addresses of its workers, tried in turn. Any of them answers for all.
 
-    Raises BadConfigError for an address that is none.
+    Raises BadConfigError for an invalid address.
     """
 
     urls: tuple[str, ...]

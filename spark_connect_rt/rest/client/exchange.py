@@ -3,7 +3,7 @@
 ``exchange`` is a generator: it yields what to do next (Attempt, Pause), is sent what came of it (Answer, Failure), and
 returns the value or raises. The shells only move bytes and wait.
 
-What a worker may have carried out is never sent twice: a write goes on to the next address only if there was no
+A request that a worker may have carried out is never sent twice: a write tries the next address only if there was no
 connection, or if the refusal itself says that nothing was done (Java's 409 of a rebalance).
 """
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 BODY_LIMIT_BYTES = 256 * 1024 * 1024
 PAUSE_S = 0.5
 _GATEWAY = frozenset({502, 503, 504})
-_MESSAGE_LIMIT = 4_000  # characters of a refusal that is no JSON
+_MESSAGE_LIMIT = 4_000  # characters of a refusal that is not JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class RetryDelay:
-    """Wait, then go on with None."""
+    """Wait, then continue with None."""
 
     seconds: float
 

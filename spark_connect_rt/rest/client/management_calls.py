@@ -63,7 +63,7 @@ def group() -> Call[GroupJson]:
 def events(
     *, kind: Sequence[str] = (), connector: str = "", since_ms: int | None = None, limit: int = 100
 ) -> Call[EventListJson]:
-    """Ask for the group's story, newest first."""
+    """Ask for the group's events, newest first."""
     query = query_of(kind=list(kind), connector=connector, since_ms=since_ms, limit=limit)
     return Call("GET", "/admin/events", query)
 
@@ -152,12 +152,12 @@ def replay_of(number: str) -> Call[ReplayJson]:
 
 
 def stop_replay(number: str) -> Call[ReplayJson]:
-    """Stop a replay; it can go on where it was."""
+    """Stop a replay; it can be resumed where it was."""
     return Call("POST", f"/admin/dead-letters/replays/{segment(number)}/stop", body={})
 
 
 def resume_replay(number: str) -> Call[ReplayJson]:
-    """Let a stopped or failed replay go on."""
+    """Resume a stopped or failed replay."""
     return Call("POST", f"/admin/dead-letters/replays/{segment(number)}/resume", body={})
 
 

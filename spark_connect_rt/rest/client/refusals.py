@@ -40,7 +40,7 @@ class NotServedError(RefusedError):
 
 
 class ConflictError(RefusedError):
-    """409: the name is taken, somebody else was first, or the group rebalances (``momentary``: send it again)."""
+    """409: the name is taken, another client was first, or the group rebalances (``momentary``: send it again)."""
 
     def momentary(self) -> bool:
         """Return whether the same request can succeed in a moment."""

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 
 class RootJson(TypedDict):
-    """The answer of ``GET /``."""
+    """The JSON answer of ``GET /``."""
 
     version: str
     commit: str
@@ -49,7 +49,7 @@ class StateJson(TypedDict, total=False):
 
 
 class ConnectorStatusJson(TypedDict):
-    """The answer of ``GET /connectors/NAME/status``."""
+    """The JSON answer of ``GET /connectors/NAME/status``."""
 
     name: str
     connector: StateJson
@@ -58,25 +58,25 @@ class ConnectorStatusJson(TypedDict):
 
 
 class TaskInfoJson(TypedDict):
-    """An element of ``GET /connectors/NAME/tasks``."""
+    """A JSON element of ``GET /connectors/NAME/tasks``."""
 
     id: TaskIdJson
     config: dict[str, str]
 
 
 class OffsetJson(TypedDict):
-    """An element of ``GET /connectors/NAME/offsets``."""
+    """A JSON element of ``GET /connectors/NAME/offsets``."""
 
     partition: dict[str, Any] | None
     offset: dict[str, Any] | None
 
 
 PluginJson = TypedDict("PluginJson", {"class": str, "type": str, "version": str | None})
-"""An element of ``GET /connector-plugins``."""
+"""A JSON element of ``GET /connector-plugins``."""
 
 
 class LoggerLevelJson(TypedDict):
-    """An element of ``GET /admin/loggers``."""
+    """A JSON element of ``GET /admin/loggers``."""
 
     level: str
     last_modified: int | None
@@ -103,7 +103,7 @@ class RowJson(TypedDict, total=False):
 
 
 class OverviewJson(TypedDict, total=False):
-    """The answer of ``GET /admin/overview``."""
+    """The JSON answer of ``GET /admin/overview``."""
 
     connectors: list[RowJson]
     total: int
@@ -115,7 +115,7 @@ class OverviewJson(TypedDict, total=False):
 
 
 class TaskJson(TypedDict, total=False):
-    """A task on the page of its connector."""
+    """A task, as on the page of its connector."""
 
     id: int
     state: str
@@ -132,7 +132,7 @@ class TaskJson(TypedDict, total=False):
 
 
 class ConnectorPageJson(TypedDict, total=False):
-    """The answer of ``GET /admin/connectors/NAME``."""
+    """The JSON answer of ``GET /admin/connectors/NAME``."""
 
     name: str
     type: str
@@ -155,7 +155,7 @@ class ConnectorPageJson(TypedDict, total=False):
 
 
 class WorkerJson(TypedDict, total=False):
-    """An element of ``GET /admin/group``. ``runtime`` is spark-connect-rt or java."""
+    """A JSON element of ``GET /admin/group``. ``runtime`` is spark-connect-rt or java."""
 
     worker_id: str
     url: str
@@ -175,7 +175,7 @@ class WorkerJson(TypedDict, total=False):
 
 
 class GroupJson(TypedDict, total=False):
-    """The answer of ``GET /admin/group``."""
+    """The JSON answer of ``GET /admin/group``."""
 
     group_id: str
     kafka_cluster_id: str
@@ -186,7 +186,7 @@ class GroupJson(TypedDict, total=False):
 
 
 class EventJson(TypedDict, total=False):
-    """An element of ``GET /admin/events``."""
+    """A JSON element of ``GET /admin/events``."""
 
     id: str
     at_ms: int
@@ -227,7 +227,7 @@ class LogListJson(TypedDict, total=False):
 
 
 class ChangeJson(TypedDict, total=False):
-    """An element of ``GET /admin/history``."""
+    """A JSON element of ``GET /admin/history``."""
 
     number: int
     at_ms: int
@@ -270,7 +270,7 @@ class LetterJson(TypedDict, total=False):
 
 
 class LetterPageJson(TypedDict, total=False):
-    """The answer of ``GET /admin/dead-letters``."""
+    """The JSON answer of ``GET /admin/dead-letters``."""
 
     topic: str
     connector: str | None
@@ -292,7 +292,7 @@ class ReplayJson(TypedDict, total=False):
 
 
 class PreviewJson(TypedDict, total=False):
-    """The answer of ``POST /admin/preview``."""
+    """The JSON answer of ``POST /admin/preview``."""
 
     records: list[dict[str, Any]]
     ended: str

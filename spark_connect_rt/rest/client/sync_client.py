@@ -51,7 +51,7 @@ class EventReader:
         self._id = ""
 
     def take(self, piece: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that ``piece`` completes. Raises ValueError: this is no event stream."""
+        """Yield the events that ``piece`` completes. Raises ValueError: it is not an event stream."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
         if len(self._rest) > LINE_LIMIT:
             raise ValueError("a line without an end")

@@ -22,7 +22,7 @@ from spark_connect_rt.base.descriptor_limit import NOWHERE, descriptor_limit
 from spark_connect_rt.rest.listening.connections import BODY_BYTES_PER_S, REQUEST_LIMIT_S, Connections
 from spark_connect_rt.rest.listening.turns import only_health
 
-# uvicorn's HTTP/1.1 connection with limits: a client that sends or reads too slowly is cut off.
+# uvicorn's HTTP/1.1 connection with limits: the connection of a client that sends or reads too slowly is closed.
 #
 # uvicorn bounds only the time between an answer and the next byte. Owns the phases of a request as h11 sees them; the
 # numbers are in connections.py.
@@ -31,7 +31,7 @@ from spark_connect_rt.rest.listening.turns import only_health
 HEAD_MAX_BYTES = 16 * 1024
 """Of a request's line and headers together; Jetty takes 8 KiB."""
 DISCARDED_MAX_BYTES = 72 * 1024 * 1024
-"""Of a body that nobody reads because its request is answered already; the largest one that is read is 64 MiB."""
+"""Of a body that is not read because its request is answered already; the largest one that is read is 64 MiB."""
 _REFUSAL = "HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 LATE = _REFUSAL.format(408, "Request Timeout").encode()
 HEAD_TOO_LARGE = _REFUSAL.format(431, "Request Header Fields Too Large").encode()
@@ -78,7 +78,7 @@ class BoundedHttp(H11Protocol):
         self._note()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, if it is there already."""
+        """Continue with the next request, if it is there already."""
         super().on_response_complete()
         self._note()
 
@@ -160,7 +160,7 @@ class ReservedDescriptors:
         self._held: list[int] = []
 
     def hold(self) -> None:
-        """Take as many as are to be had, up to the wanted number."""
+        """Take as many as are available, up to the wanted number."""
         try:
             while len(self._held) < self._count:
                 self._held.append(os.open(NOWHERE, os.O_RDONLY | os.O_CLOEXEC))

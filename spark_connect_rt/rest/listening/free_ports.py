@@ -17,7 +17,7 @@ class FreePorts:
         self._bound: dict[tuple[str, int], socket.socket] = {}
 
     def settled(self, listener: Listener) -> Listener:
-        """Return the listener with the port that it has from now on. Raises OSError: it cannot be had."""
+        """Return the listener with the port that it has from now on. Raises OSError: it is unavailable."""
         if listener.port:
             return listener
         bound = listening(listener.host, 0)
@@ -30,7 +30,7 @@ class FreePorts:
         return self._bound.pop((host, port), None)
 
     def close(self) -> None:
-        """Close what nobody took. Safe to call twice."""
+        """Close the ports that were not taken. Safe to call twice."""
         while self._bound:
             self._bound.popitem()[1].close()
 

@@ -41,7 +41,7 @@ class HerderSettings:
     worker_url: str  # advertised URL with trailing slash
     protocol: ConnectProtocol
     scheduled_rebalance_max_delay_ms: int
-    lost_work_delay_ms: int  # in a group of our own workers
+    lost_work_delay_ms: int  # in a group without Java workers
     rebalance_timeout_ms: int
     worker_sync_timeout_ms: int
     worker_unsync_backoff_ms: int
@@ -115,8 +115,8 @@ class HerderDependencies:
     supervisor: Supervisor = field(default_factory=Supervisor)  # notified of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
     offset_notes: OffsetNotes = field(default_factory=OffsetNotes)  # of changes of offsets that are carried out here
-    open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
-    record_event: RecordEvent = no_event  # for the group's own story
+    open_offsets: OpenStore | None = None  # None: connectors have no separate offset topics
+    record_event: RecordEvent = no_event  # for the group's event log
 
 
 def source_offset_stores(deps: HerderDependencies) -> SourceOffsetStores:

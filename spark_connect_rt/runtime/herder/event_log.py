@@ -62,7 +62,7 @@ class EventLog:
 
     @contextmanager
     def beside(self, description: str) -> Iterator[None]:
-        """Say what is waited for beside the tick; while it lasts, that is the stage shown to others."""
+        """Note what is waited for on another thread; while it lasts, that is the stage shown to others."""
         self._beside = (description, self._clock.now_ms())
         try:
             yield

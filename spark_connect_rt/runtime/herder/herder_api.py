@@ -52,7 +52,7 @@ class HerderViews(Protocol):
         """Return the last events of the tick, oldest first."""
 
     def standing(self) -> WorkerStanding:
-        """Return where this worker stands in its group; cheap."""
+        """Return the place of this worker in its group; cheap."""
 
     def task_paces(self) -> Sequence[TaskPace]:
         """Return the pace of each task of this worker."""
@@ -121,7 +121,7 @@ class HerderViews(Protocol):
         """Return the plug-ins in Java's order of types."""
 
     def logger_levels(self) -> Mapping[str, LoggerLevel]:
-        """Return the loggers of this worker that have a level of their own."""
+        """Return the loggers of this worker that have their own level."""
 
     def logger_level(self, name: str) -> LoggerLevel:
         """Return the level of one logger of this worker. Raises NotFoundError ``Logger s not found.``"""

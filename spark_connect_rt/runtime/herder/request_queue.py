@@ -270,7 +270,7 @@ class TopicCalls:
 
     def begin(self, what: str, call: Callable[[], object], done: Done) -> None:
         """Start a call, on the tick thread and only while not ``busy``. ``what`` is Java's name of the stage."""
-        assert not self.busy, f"{what}: {self._under_way} is under way"
+        assert not self.busy, f"{what}: {self._under_way} is in progress"
         under_way = self._under_way = _UnderWay(what, done)
         self._thread.submit(lambda: self._run(under_way, call))
 
@@ -283,7 +283,7 @@ class TopicCalls:
             if under_way.looked_at_ms is None:
                 under_way.looked_at_ms = now_ms
             said_ms = under_way.looked_at_ms + WORTH_SAYING_MS
-            return Verdict(f"{under_way.what} is under way") if now_ms >= said_ms else Verdict("", said_ms)
+            return Verdict(f"{under_way.what} is in progress") if now_ms >= said_ms else Verdict("", said_ms)
         self._under_way = None
         under_way.done(under_way.error, now_ms)
         return NOTHING  # later steps of this tick act on the outcome

@@ -110,7 +110,7 @@ _SILENT = (
 def exactly_once_problems(
     connector: SourceConnector, config: Mapping[str, str], *, enabled: bool
 ) -> dict[str, list[str]]:
-    """Return complaints in Java's words: setting -> messages. Values that are none are complained of elsewhere.
+    """Return complaints in Java's words: setting -> messages. Invalid values are reported elsewhere.
 
     ``enabled``: whether the worker has exactly-once source support.
     """
@@ -172,7 +172,7 @@ def common_to(deps: HerderDependencies, *, sink: bool) -> ConfigDef:
 
 
 def definition_of(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> ConfigDef:
-    """Return the settings of a connector; those of a class that cannot be had are left out."""
+    """Return the settings of a connector; those of a class that cannot be loaded are left out."""
     return ConfigDef(_with_default(key, deps, config) for key in declared_for(deps, config, sink=sink))
 
 
@@ -264,7 +264,7 @@ def name_classes(plugins: PluginCatalog, definition: ConfigDef, findings: Findin
 
 
 def check_converters(plugins: PluginCatalog, config: Mapping[str, str], findings: Findings) -> None:
-    """Complain about converters that the connector names and that are not there, or are none."""
+    """Complain about missing classes, and classes other than converters, that the connector names as converters."""
     for setting in CONVERTERS:
         name, versions = config.get(setting), version_setting(setting)
         if name is None:
@@ -396,7 +396,7 @@ def _common(deps: HerderDependencies, found: PluginFacts) -> list[ConfigKey]:
 
 # The mask that this product shows in place of secrets, sent back as a value: a secret would be lost by it.
 #
-# Who copies a configuration from the history, a diff or a log has ``[hidden]`` where a password was. Java stores that
+# A configuration copied from the history, a diff or a log has ``[hidden]`` where a password was. Java stores that
 # text as well, but never shows it in a configuration.
 
 
@@ -481,7 +481,7 @@ def _connector_class(deps: HerderDependencies, name: str, version: str | None, r
     """Return the class. Raises BadRequestError; NotFoundError: it is there, but not in that version."""
     try:
         found = deps.plugins.class_of(versioned(of_runtime(name, runtime), version))
-    except BadConfigError as error:  # that is no version
+    except BadConfigError as error:  # it is not a version
         raise BadRequestError("; ".join(why for found in error.problems.values() for why in found)) from error
     except NotFoundError as error:
         if version and known(deps.plugins, name) is not None:
@@ -601,7 +601,7 @@ def _references(given: Mapping[str, str], resolved: Mapping[str, str]) -> dict[s
 
 
 def _shown(config: Mapping[str, str]) -> str:
-    """Return Java's rendering of a map. Without a class no one can tell what is secret: suspicious names are hidden."""
+    """Return Java's rendering of a map. Without a class it is unknown what is secret: suspicious names are hidden."""
     return ", ".join(
         f"{key}={'[hidden]' if _SUSPICIOUS.search(key) else config[key]}" for key in java_hash_order(config, sized=True)
     )

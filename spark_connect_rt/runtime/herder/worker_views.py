@@ -46,7 +46,7 @@ class WorkerViews(ConnectorViews):
         return self._loop.events.lines()
 
     def standing(self) -> WorkerStanding:
-        """Return where this worker stands in its group; cheap."""
+        """Return the place of this worker in its group; cheap."""
         settings, view = self._deps.settings, self._loop.view
         return WorkerStanding(
             worker_id=settings.worker_id,
@@ -105,7 +105,7 @@ class WorkerViews(ConnectorViews):
         )
 
     def logger_levels(self) -> Mapping[str, LoggerLevel]:
-        """Return the loggers of this worker that have a level of their own."""
+        """Return the loggers of this worker that have their own level."""
         return self._deps.loggers.levels() if self._deps.loggers else {}
 
     def logger_level(self, name: str) -> LoggerLevel:

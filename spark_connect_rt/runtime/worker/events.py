@@ -11,7 +11,7 @@ from spark_connect_rt.config.stored_config import StoredConfig
 
 @dataclass(frozen=True, slots=True)
 class LifeChanged:
-    """A connector or task started, ended, failed: look at the worker again. ``what`` is for the story."""
+    """A connector or task started, ended, failed: look at the worker again. ``what`` is for the event log."""
 
     what: str
 

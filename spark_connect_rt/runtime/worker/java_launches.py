@@ -89,7 +89,7 @@ def _java_place(plugins: PluginCatalog, name: str, version: str | None) -> tuple
     return found.location, found.content
 
 
-# Tasks that are likely to start on this worker soon: the JVM of a Java connector's comes up beside its validation.
+# Tasks that are likely to start on this worker soon: the JVM of a Java connector's starts during its validation.
 #
 # A Java connector is asked in the driver's JVM what is wrong with it and what its tasks are; only then the JVM of its
 # tasks would start. Owns when that is known beforehand.
@@ -99,7 +99,7 @@ log = logging.getLogger(__name__)
 
 
 def comes_here(config: Mapping[str, str], members: int) -> bool:
-    """Tell whether one of a connector's tasks is likely to be this worker's: in a group of ``members`` that it leads.
+    """Return whether one of a connector's tasks is likely to be this worker's: in a group of ``members`` that it leads.
 
     Tasks are dealt evenly: where there may be as many of them as there are workers, each gets one.
     """
@@ -113,7 +113,7 @@ def comes_here(config: Mapping[str, str], members: int) -> bool:
 def expected(
     name: str, stored: StoredConfig, members: int, worker: WorkerConfig, plugins: PluginCatalog, resolve: Resolve
 ) -> Expect | None:
-    """Return what to tell the runner before a connector of this configuration is validated, or starts; None: nothing.
+    """Return what the runner expects before a connector of this configuration is validated or starts; None: nothing.
 
     May block, as validation does, while providers and the plug-in are asked. Never raises.
 
@@ -133,6 +133,6 @@ def expected(
     except BaseException:  # the same is found again, and said, by validation
         log.debug("connector=%s too little is known to prepare for its tasks", name, exc_info=True)
         return None
-    if code is None or code.alone:  # a task of its own JVM starts that itself
+    if code is None or code.alone:  # a task alone in a JVM starts that itself
         return None
     return Expect(ConnectorTaskId(name, 0), code, executor_worker_config(worker))

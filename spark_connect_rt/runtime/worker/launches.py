@@ -229,7 +229,7 @@ def sink_settings(launch: TaskLaunch, resolve: Resolve) -> SinkSettings:
     """Return how the sink task's group membership works."""
     of_connector, of_task = launch.connector_config.only(SUBSCRIPTION), launch.config.only(SUBSCRIPTION)
     return SinkSettings(
-        # Offsets are committed when they are durable, by the worker only, whatever anybody configured.
+        # Offsets are committed when they are durable, by the worker only, whatever is configured.
         consumer_config={**launch.client_config, "enable.auto.commit": "false"},
         resolve=resolve,
         subscription=StoredConfig({**of_connector.written(), **of_task.written()}),

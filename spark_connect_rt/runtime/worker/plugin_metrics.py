@@ -45,7 +45,7 @@ def own_values(values: Mapping[str, float], tags: Mapping[str, str]) -> Iterator
 
 
 class ConnectorMetrics:
-    """A connector's ``PluginMetrics``: it lives beside its worker, so what it says is shown at once. Any thread."""
+    """A connector's ``PluginMetrics``: it lives in the worker's process, so values are shown at once. Any thread."""
 
     def __init__(self, measured: Callable[[Mapping[str, float]], None]) -> None:
         """``measured`` takes what values are now, by name (``plugin_metric_keys``)."""

@@ -1,4 +1,4 @@
-"""A TaskRunner before which some launches have to be prepared: older producers shut out, an offset topic opened.
+"""A TaskRunner before which some launches have to be prepared: older producers are fenced, an offset topic opened.
 
 Owns the launches that are being prepared; a thread each. To the worker such a run is one of the engine's: it can be
 paused and stopped meanwhile, and one that cannot be prepared has FAILED.

@@ -1,4 +1,4 @@
-"""Source offsets of connectors, also of those with an offset topic of their own (Java ``ConnectorOffsetBackingStore``).
+"""Source offsets of connectors, also of those with their own offset topic (Java ``ConnectorOffsetBackingStore``).
 
 Owns: which topic counts. A connector's own topic is written first and must succeed; the worker's follows, best effort,
 so that the connector can be configured back. Reads: its own first, the worker's where it says nothing.
@@ -61,7 +61,7 @@ class SourceOffsetStores:
         self._used: dict[str, _Key] = {}  # connector -> its store
 
     def wanted(self, config: StoredConfig) -> bool:
-        """Return whether a connector of this configuration may have an offset topic of its own; ``open`` knows."""
+        """Return whether a connector of this configuration may have its own offset topic; ``open`` knows."""
         return self._open_store is not None and OWN_TOPIC in config
 
     def open(self, connector: str, stored: StoredConfig) -> OffsetStore | None:
@@ -85,7 +85,7 @@ class SourceOffsetStores:
                 return place.store
 
     def _note(self, connector: str, key: _Key | None, place: _Place | None = None) -> bool:
-        """Note which store a connector uses from now on, and close those that no connector does, beside the caller.
+        """Note which store a connector uses from now on, and close those that no connector does, on another thread.
 
         False: this one was closed meanwhile, as no connector used it yet.
         """
@@ -161,7 +161,7 @@ class SourceOffsetStores:
         self._common.put(connector, forgotten, forgotten_there, is_wanted, until_durable=until_durable)
 
     def put_copy(self, connector: str, offsets: Pairs, on_done: OnDone | None = None) -> None:
-        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
+        """Copy to the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
 
         One attempt, and ``on_done`` gets None after it, whatever became of it: a copy sent later could set the
         worker's topic back, behind what the task's next owner wrote.

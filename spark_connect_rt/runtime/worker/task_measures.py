@@ -79,7 +79,7 @@ class TaskMeasures:
         self._keep(now_ms, added, {"commit.ms_max": took_ms})
 
     def calls(self) -> tuple[tuple[str, int], ...]:
-        """Return the calls that were long under way at the last report, and since when."""
+        """Return the calls that were long in progress at the last report, and since when."""
         return tuple(self._calls.values())
 
     def forget_calls(self) -> None:

@@ -1,6 +1,6 @@
 """From what is known of one run to Connect's metrics of its task (Java ``WorkerTask.TaskMetricsGroup`` and its kin).
 
-Owns which count is which metric. Only what was counted is said: a task that never polled has no poll time.
+Owns which count is which metric. Only counted metrics are reported: a task that never polled has no poll time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One connector instance on this worker: start, pause, stop, task configurations (Java ``WorkerConnector``).
 
-The connector's code runs on a thread of its own, one call after another; the tick only queues commands and reads
+The connector's code runs on its own thread, one call after another; the tick only queues commands and reads
 ``life``. One object is one incarnation: a restart makes a new one, and an abandoned one (blocked beyond its time)
 reports nothing more.
 """

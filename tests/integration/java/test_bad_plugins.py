@@ -244,7 +244,7 @@ def test_connectors_that_ask_for_reconfiguration_in_a_loop_hold_up_no_other(
             assert worker.deleted(name).status_code == 204
 
 
-def test_a_heap_that_is_too_small_is_named_and_python_goes_on(folder: Path, tmp_path: Path) -> None:
+def test_a_heap_that_is_too_small_is_named_and_python_continues(folder: Path, tmp_path: Path) -> None:
     with worker_of([folder / "b"], tmp_path, heap="1k") as worker:
         for where, text in refusals(worker, GOOD).items():
             assert "connectrt.java.heap: 1k is too small for a Java host. Use at least 32m" in text, where
@@ -261,7 +261,7 @@ def test_a_connectors_own_heap_and_options_are_looked_at_before_it_is_made(worke
     assert worker.validated(GOOD | own).json()["error_count"] == 2
 
 
-def test_without_any_java_its_connectors_are_listed_and_refused_and_python_goes_on(
+def test_without_any_java_its_connectors_are_listed_and_refused_and_python_continues(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with worker_of([folder], tmp_path) as worker:

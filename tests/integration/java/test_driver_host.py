@@ -253,7 +253,7 @@ def test_a_jvm_that_hangs_is_noticed_and_replaced(host: DriverHost, started: Cal
     assert host.pid != before
 
 
-def test_one_that_calls_system_exit_fails_and_its_neighbour_goes_on(started: Callable[..., Any]) -> None:
+def test_a_connector_that_calls_system_exit_fails_and_its_neighbour_continues(started: Callable[..., Any]) -> None:
     good, bad = started("f"), started("g", "taskConfigs:exit")
     with pytest.raises(JavaHostGoneError, match=r"called System\.exit"):
         bad.task_configs(1)

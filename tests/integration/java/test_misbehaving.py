@@ -71,7 +71,7 @@ def test_source_error_fails_that_source_alone(host: HostedJava, numbers: int, me
     assert "testplugins.Misbehav" in failed["trace"]
 
 
-def test_a_source_that_throws_in_its_hooks_goes_on_and_one_that_throws_in_stop_ends(
+def test_a_source_that_throws_in_its_hooks_continues_and_in_stop_ends(
     host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -224,7 +224,7 @@ def test_task_that_ends_twice_is_stopped_and_closed_once(
     assert "twice" not in "".join(line.getMessage() for line in caplog.records if "stop" in line.getMessage())
 
 
-def test_a_hundred_thousand_source_partitions_are_asked_for_and_told(host: HostedJava, numbers: int) -> None:
+def test_a_hundred_thousand_source_partitions_are_requested_and_returned(host: HostedJava, numbers: int) -> None:
     host.source(numbers, partitions="100000", records="1", batch="100000")
     offsets = host.next(numbers, FromJava.BATCH).head["offsets"]
     assert len({pair[0]["partition"] for pair in offsets}) == len(offsets) == 100_000
@@ -251,7 +251,7 @@ def test_lines_come_with_connector_and_task_and_levels_change_while_it_runs(
         host.process.send(ToJava.STOP, number)
 
 
-def test_mbeans_and_own_metrics_are_told_when_they_change(host: HostedJava, numbers: int) -> None:
+def test_mbeans_and_own_metrics_are_reported_when_they_change(host: HostedJava, numbers: int) -> None:
     host.source(numbers, records="-1", batch="7")
     found: dict[tuple[str, str], Any] = {}
     while len(found) < 3:

@@ -236,7 +236,7 @@ def test_the_memory_of_large_frames_is_used_again_and_no_record_sees_another_one
     assert sum(rows > 0 for kind, rows, _ in frames if kind is ToJava.PUT) >= 6
 
 
-def test_a_frame_goes_on_elsewhere_when_the_task_goes_back_in_the_middle(sinks: Sinks, frames: Frames) -> None:
+def test_a_frame_continues_elsewhere_when_the_task_goes_back_in_the_middle(sinks: Sinks, frames: Frames) -> None:
     sinks.write(*_values(30, at_9="!back", at_20="!pause"))
     launch = sinks.start(most_records=3)
     sinks.commits(launch, ZERO, 30)
@@ -393,7 +393,7 @@ def test_put_error_fails_the_task_with_the_java_trace(sinks: Sinks) -> None:
     assert sinks.committed(launch) == {}
 
 
-def test_a_killed_jvm_is_a_loss_and_its_task_goes_on_from_what_is_committed(sinks: Sinks) -> None:
+def test_the_task_of_a_killed_jvm_resumes_from_committed_offsets(sinks: Sinks) -> None:
     launch = sinks.start()
     sinks.write("a")
     sinks.commits(launch, ZERO, 1)

@@ -69,9 +69,7 @@ def _jvms() -> set[psutil.Process]:
     return {child for child in psutil.Process().children() if MAIN_CLASS in child.cmdline()}
 
 
-def test_a_jvm_is_warm_before_its_task_comes_and_one_that_nobody_comes_to_ends(
-    file_plugin: Path, tmp_path: Path
-) -> None:
+def test_a_jvm_is_warm_before_its_task_arrives_and_an_unused_one_ends(file_plugin: Path, tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     file.write_text("one\n", encoding="utf-8")
     worker = {"key.converter": STRING, "value.converter": STRING, "plugin.path": str(file_plugin.parent)}

@@ -195,9 +195,7 @@ def test_a_task_reads_in_its_stop_what_became_durable(sources: Sources) -> None:
     assert sources.notes()[-1] == "stop 2"
 
 
-def test_a_task_goes_on_from_its_offsets_pauses_and_resumes(
-    sources: Sources, file_plugin: Path, tmp_path: Path
-) -> None:
+def test_a_task_starts_at_its_offsets_pauses_and_resumes(sources: Sources, file_plugin: Path, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text("".join(f"{n}\n" for n in range(5_000)), encoding="utf-8")
     config = {"connector.class": "FileStreamSource", "file": str(file), "topic": "t"}
@@ -233,7 +231,7 @@ def again_one_batch(values: Sequence[str], count: int, batch: int = 100) -> None
     assert -batch < back <= 0
 
 
-def test_a_killed_jvm_is_the_loss_of_its_tasks_which_go_on_from_what_is_committed(sources: Sources) -> None:
+def test_tasks_of_a_killed_jvm_resume_from_committed_offsets(sources: Sources) -> None:
     start = sources.misbehaving("", "one", records="3000", batch="10", pause_ms="1")
     two = sources.misbehaving("", "two", records="3000", batch="10", pause_ms="1")
     worker = sources.worker

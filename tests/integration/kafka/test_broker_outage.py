@@ -53,7 +53,7 @@ class Readers:
         return all(last in values for values in self.values)
 
 
-def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java: Java) -> None:
+def test_everything_resumes_after_a_killed_broker_came_back(tmp_path: Path, java: Java) -> None:
     with EmbeddedKafka(tmp_path, java=java, die_with_parent=True) as broker:
         worker = {"bootstrap.servers": broker.bootstrap_servers, "producer.reconnect.backoff.max.ms": "500"}
         admin = KafkaAdmin(worker)

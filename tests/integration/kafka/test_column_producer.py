@@ -237,7 +237,7 @@ class TestColumnProducer(KafkaClients):
         producer.close()
         assert self.first_partition(topic, 60_000) == values
 
-    def test_offsets_are_not_kept_for_nobody(self, topic: str) -> None:
+    def test_offsets_that_no_caller_wants_are_not_kept(self, topic: str) -> None:
         producer = self.new_producer()
         producer.produce(values_batch(topic, [b"v"]))
         producer.flush(LIMIT_MS)
@@ -314,7 +314,7 @@ class TestNobodyAnswers:
         until(lambda: "Unable to bootstrap" in _complaint(producer))
         producer.close()
 
-    def test_a_full_buffer_is_waited_for_no_longer_than_told(self, nowhere: str) -> None:
+    def test_a_full_buffer_is_waited_for_up_to_the_timeout(self, nowhere: str) -> None:
         producer = new_producer(nowhere, **{"max.block.ms": "100", "buffer.memory": "1000"})
         producer.produce(produce_batch("t", pa.array(["x" * 900])))
         with pytest.raises(TimedOutError, match=r"no room in the producer's buffer for max\.block\.ms=100"):

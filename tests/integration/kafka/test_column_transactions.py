@@ -186,7 +186,7 @@ def test_behind_the_largest_sequence_number_comes_zero(written: Written) -> None
     assert written.committed() == names
 
 
-def test_large_batches_are_split_where_a_topic_takes_less_and_numbered_anew(written: Written) -> None:
+def test_batches_too_large_for_a_topic_are_split_and_renumbered(written: Written) -> None:
     narrow = f"{written.topic}-narrow"
     KafkaAdmin({"bootstrap.servers": written.servers}).create_topic(
         TopicSpec(narrow, 1, 1, {"max.message.bytes": "2000"})
@@ -202,7 +202,7 @@ def test_large_batches_are_split_where_a_topic_takes_less_and_numbered_anew(writ
     reader.close()
 
 
-def test_a_transaction_of_nothing_asks_nobody(written: Written) -> None:
+def test_an_empty_transaction_sends_no_request(written: Written) -> None:
     producer = written.producer()
     lose_answers(producer, lost := ["EndTxnRequest", "AddPartitionsToTxnRequest"])
     for end in (producer.commit, producer.abort):

@@ -266,7 +266,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
         log.stop()
         assert seen.pairs() == [(b"c", b"3")]
 
-    def test_a_record_that_is_too_large_is_answered_and_the_log_goes_on(self, topic: str) -> None:
+    def test_a_record_that_is_too_large_is_answered_and_the_log_continues(self, topic: str) -> None:
         log, seen = self.started(topic)
         answers: list[Exception | None] = []
         log.append([(b"a", b"x" * 3_000_000)], answers.append)

@@ -194,7 +194,7 @@ def test_a_reader_follows_leaders_that_move(cluster: Cluster) -> None:
     consumer.close()
 
 
-def test_transactions_go_on_when_their_coordinator_and_leaders_move(cluster: Cluster) -> None:
+def test_transactions_continue_when_their_coordinator_and_leaders_move(cluster: Cluster) -> None:
     """Each number is committed once: 4 producers, so that some have their coordinator on the broker that is killed."""
     topic, servers = f"moved-{uuid.uuid4().hex[:8]}", cluster.kafka.bootstrap_servers
     KafkaAdmin({"bootstrap.servers": servers}).create_topic(TopicSpec(topic, 4, 2))

@@ -254,7 +254,7 @@ def test_a_chain_of_transformations_and_stopping(story: Story) -> None:
     assert numbers(found) == [number for number in range(40) if number % 4]
 
 
-def test_a_sink_that_fails_or_is_stopped_goes_on_behind_what_it_has_taken(story: Story) -> None:
+def test_a_failed_or_stopped_sink_resumes_after_the_records_it_took(story: Story) -> None:
     for number in range(20):
         story.put(number, b'{"id":%d}' % number)
     story.put(20, b"{}", topic="elsewhere")

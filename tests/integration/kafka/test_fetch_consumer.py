@@ -97,7 +97,7 @@ def test_an_offset_that_is_gone(worker: dict[str, str], topic: str, reset: str, 
     consumer.close()
 
 
-def test_an_offset_that_is_gone_is_told_when_nobody_said_where_to_go_on(worker: dict[str, str], topic: str) -> None:
+def test_a_deleted_offset_without_a_reset_policy_is_an_error(worker: dict[str, str], topic: str) -> None:
     cut_short(worker, topic)
     consumer = FetchConsumer({**worker, "auto.offset.reset": "none"})
     consumer.assign({TopicPartition(topic, 0): 2})
@@ -113,7 +113,7 @@ def cut_short(worker: dict[str, str], topic: str) -> None:
         done.result(30)
 
 
-def test_a_deleted_topic_is_waited_for_then_told(
+def test_a_deleted_topic_is_awaited_then_reported(
     worker: dict[str, str], topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "UNKNOWN_LIMIT_S", 1.0)
@@ -143,7 +143,7 @@ def test_fetch_in_flight_for_another_position_is_dropped(worker: dict[str, str],
     consumer.close()
 
 
-def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch_consumer, "LOOKUP_TIMEOUT_S", 0.3)
     consumer = FetchConsumer({"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"})
     with pytest.raises(RetriableError, match="Connect call failed"):

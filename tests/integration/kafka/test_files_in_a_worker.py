@@ -113,7 +113,7 @@ class Files:
         return [int(value) if name == "lines" else orjson.loads(value)["n"] for value in values]
 
 
-def test_a_killed_worker_goes_on_with_its_files_and_bad_input_is_dead(broker: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_killed_worker_continues_with_its_files_and_bad_input_is_dead(broker: EmbeddedKafka, tmp_path: Path) -> None:
     group = f"files-{uuid.uuid4().hex[:8]}"
     files = Files(group, broker.bootstrap_servers, tmp_path / "data")
     worker = OurWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, group)

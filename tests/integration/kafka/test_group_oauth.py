@@ -80,7 +80,7 @@ def test_a_client_the_endpoint_does_not_know_is_refused_by_name(secure: SecureKa
     assert "not-the-secret" not in str(caught.value)
 
 
-def test_a_token_nobody_signed_does_not_open_the_checked_listener(secure: SecureKafka) -> None:
+def test_an_unsigned_token_is_refused_by_the_checking_listener(secure: SecureKafka) -> None:
     settings = unsecured(secure) | {
         "bootstrap.servers": signed(secure)["bootstrap.servers"],
         "security.protocol": "SASL_SSL",

@@ -44,7 +44,7 @@ def test_a_cluster_that_does_not_answer(properties: dict[str, str]) -> None:
         KafkaGroupOffsets(timeout_ms=1_000).committed(gone, "gone")
 
 
-def test_offsets_of_a_group_that_nobody_is_in(properties: dict[str, str]) -> None:
+def test_offsets_of_a_group_without_members(properties: dict[str, str]) -> None:
     known, group = KafkaGroupOffsets(), "outside"
     assert known.committed(properties, group) == {}
     known.alter(properties, group, {P0: 7, P1: 9})

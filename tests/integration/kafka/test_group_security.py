@@ -159,7 +159,7 @@ def test_another_host_name_is_refused_unless_the_check_is_off(secure: SecureKafk
     assert KafkaAdmin(unchecked).cluster_id()
 
 
-def test_a_broker_nobody_vouches_for_is_not_talked_to(secure: SecureKafka, tmp_path: Path) -> None:
+def test_an_untrusted_broker_is_refused(secure: SecureKafka, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger.pem"
     trustme.CA().cert_pem.write_to_path(str(stranger))
     settings = tls(secure, "TLS", java_stores(secure, "jks", named=False))

@@ -98,7 +98,7 @@ def until(what: str, good: Any, limit_s: float = 40.0) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_any_worker_tells_who_what_and_how_long_and_ends_what_a_killed_one_began(group: Group) -> None:
+def test_any_worker_shows_changes_and_ends_those_of_a_killed_worker(group: Group) -> None:
     group.start("a", "b")
     for name in CONNECTORS:
         group.asked("a", "PUT", f"/connectors/{name}/config", group.config(name))

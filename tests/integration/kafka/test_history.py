@@ -44,7 +44,7 @@ class TestHistoryOnKafka(HistoryStoreContract):
 
 
 @pytest.mark.timeout(300)
-def test_a_worker_records_undoes_and_goes_on_without_its_topic(broker: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_worker_records_undoes_and_continues_without_its_topic(broker: EmbeddedKafka, tmp_path: Path) -> None:
     topic = f"connect-{GROUP}-changes"
     own = {"connectrt.history.storage.topic": topic}
     admin = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})

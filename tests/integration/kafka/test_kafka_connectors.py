@@ -110,7 +110,7 @@ def test_columns_without_headers_carry_the_same_and_partitions_are_kept_where_wa
     assert {record.value: record.partition for record in kept} == {b"%d" % n: n % 2 for n in range(6)}
 
 
-def test_offsets_are_of_the_last_record_and_a_restart_goes_on_behind_it(
+def test_offsets_are_of_the_last_record_and_a_restart_resumes_after_it(
     there: There, source: Callable[..., SourceHarness]
 ) -> None:
     there.write(b"a")

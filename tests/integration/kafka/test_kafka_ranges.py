@@ -116,7 +116,7 @@ def test_records_lost_from_the_log_raise_an_error(there: There, query: RangeStre
         list(query.read(planned[0]))
 
 
-def test_a_topic_that_was_created_again_is_told(there: There, query: RangeStreamReader) -> None:
+def test_a_recreated_topic_is_reported(there: There, query: RangeStreamReader) -> None:
     there.write(0, *range(3))
     end = query.latestOffset({}, ALL)
     delete_topic(there.servers, there.topic)

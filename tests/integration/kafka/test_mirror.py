@@ -173,7 +173,7 @@ def test_two_flows_between_two_clusters_make_no_loop(eastward: Flow, westward: F
         flow.rest.delete(name)
 
 
-def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> None:
+def test_a_group_continues_at_the_other_cluster_without_a_gap(eastward: Flow) -> None:
     source, target = eastward.source, eastward.target
     topic, group = source.create(unique("orders")), unique("readers")
     copy = f"A.{topic}"

@@ -149,7 +149,7 @@ def test_command_line_manages_a_connector_by_a_context_with_login_and_certificat
     assert {change["who"].partition("@")[0] for change in history} == {NAME}
 
 
-def test_a_preview_goes_on_from_where_the_connector_is(
+def test_a_preview_starts_where_the_connector_is(
     worker: ThreadsWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
 ) -> None:
     (tmp_path / "in").write_text("one\ntwo\n")

@@ -139,7 +139,7 @@ def _written(servers: str, topic: str) -> int:
 
 
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at_least_once", "exactly_once"])
-def test_a_killed_worker_goes_on_and_nothing_is_lost(
+def test_a_killed_worker_continues_and_nothing_is_lost(
     broker: EmbeddedKafka, tmp_path: Path, services: tuple[str, str], items: Items, exactly_once: bool
 ) -> None:
     group, servers = f"python-{uuid.uuid4().hex[:8]}", broker.bootstrap_servers

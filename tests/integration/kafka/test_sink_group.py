@@ -71,7 +71,7 @@ class TestKafkaSinkGroup(SinkGroupContract):
         assert {TopicPartition(p.topic, p.partition) for p in seen.assignment.topic_partitions} == self.all_of(topic)
         member.group.close()
 
-    def test_a_member_that_stalled_is_fenced_and_hears_of_its_loss(self, topic: str, name: str) -> None:
+    def test_a_stalled_member_is_fenced_and_notified_of_its_loss(self, topic: str, name: str) -> None:
         short = {"session.timeout.ms": "6000", "max.poll.interval.ms": "6000"}
         stalled = Member(self.new_group(name, **short)).subscribe([topic])
         self.poll_until(lambda: len(stalled.held) == 4, stalled)

@@ -31,7 +31,7 @@ def codes(group: Group, capsys: pytest.CaptureFixture[str]) -> Callable[[int], s
     return checked
 
 
-def test_damage_is_found_kept_and_mended(
+def test_damage_is_found_backed_up_and_repaired(
     group: Group, codes: Callable[[int], set[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert codes(0) == {"no-topic"}

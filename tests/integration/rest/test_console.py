@@ -46,7 +46,7 @@ def login(tmp_path: Path) -> dict[str, str]:
     return login_settings(tmp_path, {"ann": "secret"})
 
 
-def test_it_stands_beside_the_api_unless_a_setting_says_no(started: Started) -> None:
+def test_it_is_served_next_to_the_api_unless_switched_off(started: Started) -> None:
     assert get(started() + "/console/loggers").status_code == 200
     assert get(started({"connectrt.console.enabled": "false"}) + "/console/").status_code == 404
 

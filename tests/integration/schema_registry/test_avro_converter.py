@@ -205,7 +205,7 @@ def test_credentials() -> None:
             converter(registry, bearer_auth_credentials_source="STATIC_TOKEN")
 
 
-def test_no_token_is_a_passing_fault_and_no_secret_is_told(registry: SchemaRegistry) -> None:
+def test_a_missing_token_is_retriable_and_no_secret_is_shown(registry: SchemaRegistry) -> None:
     oauth = {
         "bearer_auth_credentials_source": "OAUTHBEARER",
         "bearer_auth_issuer_endpoint_url": "http://127.0.0.1:1/token",
@@ -251,7 +251,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     library.cache_clear()
 
 
-def test_settings_that_nobody_knows_are_told(registry: SchemaRegistry, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_settings_are_reported(registry: SchemaRegistry, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         converter(registry, schemas_enable="true", made_up="1")
     assert "made.up" in caplog.text

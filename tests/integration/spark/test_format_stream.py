@@ -65,7 +65,7 @@ def lines(spark: SparkSession, tmp_path: Path) -> Lines:
     return Lines(spark, tmp_path)
 
 
-def test_a_query_goes_on_where_its_checkpoint_is_and_repeats_the_batch_that_failed(lines: Lines) -> None:
+def test_a_query_resumes_at_its_checkpoint_and_repeats_the_failed_batch(lines: Lines) -> None:
     lines.append("one", "two", "three")
     assert lines.run() == {0: ["one", "two", "three"]}
     lines.append("four", "five")
@@ -153,7 +153,7 @@ def test_rows_are_written_to_kafka_through_converters(spark: SparkSession, broke
     reader.close()
 
 
-def test_wrong_options_are_told_before_a_query_starts(spark: SparkSession) -> None:
+def test_wrong_options_are_reported_before_a_query_starts(spark: SparkSession) -> None:
     stream = spark.readStream.format("connectrt").option("commitOffsets", "yes").option("maxRecords", "-1")
     with pytest.raises(
         AnalysisException, match=r"maxRecords: .*; commitOffsets: 'yes' is not valid. Use connect or none"

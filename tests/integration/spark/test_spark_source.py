@@ -267,7 +267,7 @@ def test_a_database_by_jdbc_incremental_once_and_in_bulk(
     assert count_records(broker.bootstrap_servers, topic) == 6 + 3 * passes
 
 
-def test_a_stream_goes_on_from_the_source_offset_alone(spark: SparkSession, broker: EmbeddedKafka, topic: str) -> None:
+def test_a_stream_resumes_from_the_source_offset_alone(spark: SparkSession, broker: EmbeddedKafka, topic: str) -> None:
     """Without a checkpoint of its own the folder is another one in each run: made from the source offset."""
     stream = {"spark_format": "rate-micro-batch", "spark_option_rowsPerBatch": "5", "spark_mode": "stream"}
     source = Source(spark, broker, topic, **stream, poll_interval_ms="1000")

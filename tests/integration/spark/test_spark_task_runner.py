@@ -64,7 +64,7 @@ class TestSparkTaskRunner(TaskRunnerContract):
         os.kill(pids(worker, "a")[-1], signal.SIGKILL)
 
 
-def test_a_killed_writer_process_is_mended(session: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_writer_process_is_replaced(session: SparkSession, tmp_path: Path) -> None:
     worker = new_worker(session, tmp_path)
     source = worker.start("a", count="200", per_poll="1", pause_s="0.01")
     sink = worker.start_sink("s")

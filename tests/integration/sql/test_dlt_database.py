@@ -46,7 +46,7 @@ def items(postgres_database: Database) -> Database:
     return postgres_database
 
 
-def test_pages_go_by_the_column_and_restarts_go_on_behind_them(items: Database) -> None:
+def test_pages_follow_the_column_and_restarts_resume_after_them(items: Database) -> None:
     with harness(items) as source:
         (piece,) = source.tasks[0].poll() or ()
         assert isinstance(piece, SourceBatch)

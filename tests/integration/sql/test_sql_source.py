@@ -108,7 +108,7 @@ def test_timestamp_mode_sees_changes_and_loses_none_of_one_time_in_two_pieces(da
 
 
 @pytest.mark.parametrize("arrow", ["true", "false"])
-def test_timestamp_and_incrementing_tell_rows_of_one_time_apart(database: Database, arrow: str) -> None:
+def test_timestamp_and_incrementing_distinguish_rows_of_one_time(database: Database, arrow: str) -> None:
     database.run(ORDERS, *(f"INSERT INTO orders VALUES ({n}, '2024-01-01 10:00:00', 'b')" for n in (1, 2, 3)))
     with harness(database, **BOTH, **{"connectrt.sql.arrow": arrow, "batch.max.rows": 2}) as source:
         assert ids(source.poll()) == [1, 2]
@@ -194,7 +194,7 @@ def until_ids_of(source: SourceHarness, wanted: set[int]) -> None:
     assert found == wanted
 
 
-def test_a_row_of_a_wrong_type_is_told_and_the_others_come(sqlite_database: Database) -> None:
+def test_a_row_of_a_wrong_type_is_reported_and_the_others_are_delivered(sqlite_database: Database) -> None:
     sqlite_database.run(
         "CREATE TABLE loose (id INTEGER PRIMARY KEY, n INTEGER)", "INSERT INTO loose VALUES (1, 1), (2, 'two'), (3, 3)"
     )
@@ -269,7 +269,7 @@ def take(source: SourceHarness, found: list[int]) -> int:
     return 0
 
 
-def test_only_modes_that_tell_rows_apart_are_exactly_once() -> None:
+def test_only_modes_that_distinguish_rows_are_exactly_once() -> None:
     support = SqlSourceConnector().exactly_once_support
     assert [support({"mode": mode}) for mode in ("incrementing", "timestamp+incrementing")] == [SUPPORTED, SUPPORTED]
     assert [support(config) for config in ({"mode": "timestamp"}, {"mode": "bulk"}, {})] == [UNSUPPORTED] * 3

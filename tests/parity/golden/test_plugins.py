@@ -122,7 +122,7 @@ def test_every_recorded_answer_is_compared() -> None:
     assert sum(map(len, ANSWERS.values())) == 246
 
 
-def test_every_wanted_difference_shows_somewhere_and_is_told_to_users() -> None:
+def test_every_wanted_difference_shows_and_is_documented() -> None:
     rows = set(re.findall(r"^\| \*\*(.+?)\*\* ?\|", DIFFERENCES.read_text("utf-8"), re.MULTILINE))
     assert {wanted.heading for wanted in WANTED.values()} <= rows
     assert set(WANTED) <= {step.name for steps in ASKED.values() for step in steps}

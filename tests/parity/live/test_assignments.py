@@ -10,6 +10,6 @@ from tests.parity.record_assignments import compare
 SEEDS = range(20_000, 20_030)
 
 
-def test_both_leaders_tell_every_group_the_same() -> None:
+def test_both_leaders_assign_the_same_to_every_group() -> None:
     with JavaLeader() as java:
         assert sum(compare(JavaLeaders(java), *make_up(seed, 40)) for seed in SEEDS) > 400

@@ -138,7 +138,7 @@ def test_copied_basics_leave_optionality_and_default_behind() -> None:
     assert copy_basics(given, Type.STRUCT).build() == Schema(Type.STRUCT, False, "n", 2, "d", (("k", "v"),))
 
 
-def test_a_struct_checks_what_is_put_and_tells_types() -> None:
+def test_a_struct_checks_values_and_names_types() -> None:
     point = Struct(POINT, {"x": 1})
     assert point.get_typed("x", Type.INT32) == 1
     assert list(point.values()) == [1, 7]

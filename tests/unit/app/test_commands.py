@@ -85,7 +85,7 @@ def test_plugins_are_listed_and_checked(tmp_path: Path) -> None:
         (["standalone", "{file}", "a.properties", "--set", "x=1"], ["a.properties"]),
     ],
 )
-def test_submit_runs_a_standalone_worker_when_told_to(
+def test_submit_runs_a_standalone_worker_if_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], connectors: list[str]
 ) -> None:
     run: list[tuple[Mapping[str, str], Sequence[Path]]] = []

@@ -54,7 +54,7 @@ def test_each_has_an_integration_test_on_the_real_thing_a_restart_and_bad_input(
         assert bad, name
 
 
-def test_each_has_its_settings_on_the_reference_page_and_a_page_that_tells_how() -> None:
+def test_each_has_its_settings_on_the_reference_page_and_a_guide() -> None:
     pages = {path.stem for path in (ROOT / "docs/reference/connectors").glob("*.md")}
     assert {name.removesuffix("Connector") for name, _ in CONNECTORS} == pages
     guides = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/howto").glob("*.md")))

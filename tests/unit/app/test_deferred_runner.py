@@ -59,7 +59,7 @@ def test_building_waits_for_what_is_to_come_first_whether_that_succeeds_or_not(f
     assert built == [True]
 
 
-def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
+def test_a_runner_that_cannot_be_built_is_reported_and_stops_nothing() -> None:
     heard: list[tuple[SupervisedPart, str]] = []
 
     def build() -> TaskRunner:

@@ -113,7 +113,7 @@ def test_missing_plugins_exit_with_code_26(file: Path, topics: Topics) -> None:
     assert changes == ["plugin.path", "connector.class"]
 
 
-def test_damaged_topics_are_exit_code_26_and_what_is_merely_odd_is_told(file: Path, topics: Topics) -> None:
+def test_damaged_topics_are_exit_code_26_and_oddities_are_reported(file: Path, topics: Topics) -> None:
     add(topics, "lines", {"connector.class": FILE_SOURCE, "file": "a", "topic": "t"})
     topics.append("offsets", [(b"no key of an offset", b"{}")], 0)
     topics.shapes = [

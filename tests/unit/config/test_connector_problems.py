@@ -53,7 +53,7 @@ def test_only_overrides_of_clients_that_there_are_count(sink: bool, config: dict
     assert {name.partition(".")[0] for name in override_problems(OVERRIDES, "None", used)} == set(clients)
 
 
-def test_a_refused_override_is_told_in_javas_words() -> None:
+def test_a_refused_override_has_javas_words() -> None:
     assert override_problems({"producer.override.acks": "1"}, "Principal") == {
         "producer.override.acks": [
             "The 'Principal' policy does not allow 'acks' to be overridden in the connector configuration."
@@ -126,7 +126,7 @@ def test_settings_that_are_wrong_together_are_named(sink: bool, config: dict[str
     assert set(connector_problems({"name": "n", **config}, sink=sink, worker_group="workers")) == named
 
 
-def test_every_kind_of_problem_is_told_at_once() -> None:
+def test_every_kind_of_problem_is_reported_at_once() -> None:
     config = {
         "name": "n",
         "consumer.override.group.id": "g",

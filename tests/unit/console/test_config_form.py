@@ -98,7 +98,7 @@ def test_a_sink_is_asked_for_its_topics_first() -> None:
     ]
 
 
-def test_an_empty_setting_is_wrong_only_after_somebody_typed() -> None:
+def test_an_empty_setting_is_wrong_only_after_the_user_typed() -> None:
     configs = (setting("topic", required=True, errors=["missing"]), setting("size", "INT", errors=["no number"]))
     assert form_of(answer(*configs), {"size": "x"}, untouched=True).errors == (("size", "no number"),)
     assert len(form_of(answer(*configs), {"size": "x"}).errors) == 2
@@ -172,7 +172,7 @@ def test_a_hidden_value_is_the_stored_one_on_the_way_back() -> None:
         ("key.converter", False),
     ],
 )
-def test_settings_that_no_one_declares_are_secret_by_their_name(name: str, secret: bool) -> None:
+def test_undeclared_settings_are_secret_by_their_name(name: str, secret: bool) -> None:
     assert is_secret_name(name) is secret
     assert hidden({name: "v"})[name] == ("[hidden]" if secret else "v")
 

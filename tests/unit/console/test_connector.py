@@ -64,7 +64,7 @@ def test_a_stream_sends_only_new_points_and_changed_rows() -> None:
     assert [event["topics"] for event in (first, second)] == ["", "topics"]
 
 
-def test_the_table_beside_the_chart_has_a_row_a_minute_newest_first() -> None:
+def test_the_table_next_to_the_chart_has_a_row_a_minute_newest_first() -> None:
     course = [{"at_ms": second * 10_000} for second in range(12)]
     assert [minute["at_ms"] for minute in minutes(course)] == [110_000, 50_000]
     assert minutes(None) == []

@@ -106,7 +106,7 @@ def test_worker_refusal_is_shown_setting_by_setting(browser: Browser, group: Sta
     assert (refused.status_code, "empty &lt;b&gt;" in refused.text) == (400, True)
 
 
-def test_a_class_that_nobody_knows_leaves_the_configuration_editable(browser: Browser, group: StandIn) -> None:
+def test_an_unknown_class_leaves_the_configuration_editable(browser: Browser, group: StandIn) -> None:
     path = f"/admin/connector-plugins/{group.connectors['orders']['config']['connector.class']}/config/validate"
     group.answers["PUT", path] = 404, {"error_code": 404, "message": "no such class"}
     page = browser.get(PAGE)

@@ -179,7 +179,7 @@ def test_each_time_a_task_was_busy_it_has_to_be_calm_for_longer() -> None:
     assert [calm_at(now) for now in (20_000, 99_999)] == [False, False]
 
 
-def test_a_task_that_asks_hears_where_its_records_went(tmp_path: Path) -> None:
+def test_a_task_that_asks_is_notified_of_its_records_offsets(tmp_path: Path) -> None:
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     launch = worker.start("a", "ToldSource", count="3", per_poll="3")
     worker.until(lambda: "at numbers-0: 0 and 3 in all" in worker.notes("a"))

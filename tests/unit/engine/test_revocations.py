@@ -122,7 +122,7 @@ def test_i4_partition_held_beyond_its_deadline_goes_when_its_process_is_dead(sto
     assert not [event for event in story.events if isinstance(event, TaskFailed | TaskEnded)]
 
 
-def test_a_partition_released_in_time_kills_nobody(story: Story) -> None:
+def test_a_partition_released_in_time_kills_no_process(story: Story) -> None:
     task = story.start("s")
     story.engine.do(Revoke(task, (P0,), 60))
     (first,) = story.slices.all

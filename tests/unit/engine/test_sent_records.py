@@ -17,7 +17,7 @@ def place(offset: int) -> RecordMetadata:
     return RecordMetadata("t", 0, offset, 5)
 
 
-def test_a_poll_is_told_of_when_its_last_row_is_durable_and_dead_letters_are_nobodys() -> None:
+def test_a_poll_is_reported_when_its_last_row_is_durable_without_dead_letters() -> None:
     sent, dead = SentRecords(), RecordMetadata("dead", 0, 0)
     first, second, third = record(1), record(2), record(3)
     sent.add([first, second], [1, 1], [(1, 2), (1, 1)])  # two rows, the first with a dead letter
@@ -27,7 +27,7 @@ def test_a_poll_is_told_of_when_its_last_row_is_durable_and_dead_letters_are_nob
     assert list(sent.durable(1, [])) == []
 
 
-def test_columns_beside_records_are_passed_over() -> None:
+def test_columns_next_to_records_are_passed_over() -> None:
     sent, batch = SentRecords(), SourceBatch({"p": 1}, {"o": 9}, "t", pa.array(["a", "b", "c"]))
     sent.add([batch, record(1)], [2, 1], [(3, 3)])  # one of the batch was dropped
     assert list(sent.durable(1, map(place, range(3)))) == [(record(1), place(2))]

@@ -51,7 +51,7 @@ def test_a_task_alone_is_guilty_after_five_minutes_of_losses() -> None:
     assert [judgement.guilty for judgement in judged] == [False] * 10 + [True]
 
 
-def test_few_losses_that_are_far_apart_make_no_one_guilty() -> None:
+def test_few_losses_that_are_far_apart_make_no_task_guilty() -> None:
     assert not any(loss.guilty for loss in losses(0, 150_000, 300_000))
 
 
@@ -99,7 +99,7 @@ def test_of_many_names_the_first_are_shown() -> None:
 
 
 @given(st.lists(st.integers(0, 400_000), min_size=1, max_size=60), st.integers(0, 60_000))
-def test_no_one_is_guilty_before_five_minutes_of_losses(gaps_ms: list[int], hosted_ms: int) -> None:
+def test_no_task_is_guilty_before_five_minutes_of_losses(gaps_ms: list[int], hosted_ms: int) -> None:
     record, now_ms = LossRecord(), 0
     for gap_ms in gaps_ms:
         now_ms += gap_ms

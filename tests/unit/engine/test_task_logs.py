@@ -95,7 +95,7 @@ def test_a_java_line_reaches_the_handlers_with_its_task() -> None:
     assert found == [A0]
 
 
-def test_a_flood_passes_for_a_moment_and_is_counted_then_and_warnings_pass_beside_it() -> None:
+def test_a_flood_of_lines_is_limited_and_counted_and_warnings_pass() -> None:
     gate = LogRateLimit()
     passed = sum(gate.passes(A0, logging.INFO, n / 100_000) for n in range(300_000))  # three seconds of it
     assert LINES_A_SECOND * BURST <= passed <= LINES_A_SECOND * (BURST + 4)

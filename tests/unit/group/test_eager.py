@@ -9,7 +9,7 @@ from tests.unit.group.simulated_group import configured
 MEMBERS = {"m2": WorkerMetadata("http://two/", 4), "m1": WorkerMetadata("http://one/", 9)}
 
 
-def test_the_deal_goes_on_from_connectors_to_tasks() -> None:
+def test_the_deal_continues_from_connectors_to_tasks() -> None:
     result = eager.assign(AssignmentRound("m1", MEMBERS, configured({"b": 1, "a": 2, "c": 0}), config_offset=9))
     assignment, two = result.assignments["m1"], result.assignments["m2"]
     assert (assignment.connectors, two.connectors) == (("a", "c"), ("b",))

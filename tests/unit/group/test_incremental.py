@@ -155,7 +155,7 @@ def test_a_later_round_the_leader_never_adopted_moves_lost_work_without_delay() 
     assert group.loads() == [(2, 8)]
 
 
-def test_work_a_member_never_heard_of_is_handed_out_again_at_once() -> None:
+def test_work_that_a_member_never_received_is_reassigned_at_once() -> None:
     group = SimulatedGroup(DELAY_MS, c1=4, c2=4)
     group.join("w1", "w2")
     group.round(unreached=["w2"])
@@ -164,7 +164,7 @@ def test_work_a_member_never_heard_of_is_handed_out_again_at_once() -> None:
     assert (group.loads(), group.delay_ms) == ([(1, 4), (1, 4)], 0)
 
 
-def test_a_revocation_nobody_heard_of_is_made_again() -> None:
+def test_a_revocation_that_no_member_received_is_repeated() -> None:
     group = SimulatedGroup(0, c1=4, c2=4)
     group.join("w1")
     group.settle()
@@ -247,7 +247,7 @@ def test_fill_levels_the_smallest_first() -> None:
     assert fill(load, []) == {"a": (1, 2, 3), "b": (4,), "c": ()}
 
 
-def test_a_group_with_nothing_configured_is_told_nothing() -> None:
+def test_a_group_without_connectors_gets_empty_assignments() -> None:
     group = SimulatedGroup()
     group.join("w1")
     assert group.round().owners == {"w1": NOTHING}

@@ -63,7 +63,7 @@ def test_the_pause_between_revocations_ends_and_the_group_gets_balanced() -> Non
     assert max(tasks for _, tasks in group.loads()) - min(tasks for _, tasks in group.loads()) <= 1
 
 
-def test_work_lost_during_the_pause_is_placed_at_once_and_the_pause_goes_on() -> None:
+def test_work_lost_during_the_pause_is_placed_at_once_and_the_pause_continues() -> None:
     group = paused_between_revocations()
     group.now_ms += 10
     group.leave("w2")

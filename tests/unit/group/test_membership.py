@@ -157,7 +157,7 @@ def test_i7_work_ends_before_the_session_of_the_last_answered_heartbeat() -> Non
 
 
 @pytest.mark.parametrize("lost", [ev.ContactExpired(), ev.PollExpired(), ev.MemberUnknown(1)])
-def test_e5_nobody_vouches_for_lost_work_before_the_herder_has_ended_it(lost: object) -> None:
+def test_e5_lost_work_holds_no_lease_before_the_herder_has_ended_it(lost: object) -> None:
     timing = Timing(session_ms=10_000, heartbeat_ms=3_000, rebalance_ms=60_000)
     held, _ = run(joined(), ev.HeartbeatOk(1, 5_000))
     assert holds_lease(held, timing, 5_001, last_poll_ms=5_000)
@@ -230,7 +230,7 @@ def test_member_that_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
     assert effects == [Effect.FIND_COORDINATOR, Effect.TELL_JOIN]
 
 
-def test_leaving_forgets_the_member_id_and_a_rejoin_starts_anew() -> None:
+def test_leaving_forgets_the_member_id_and_a_rejoin_starts_from_scratch() -> None:
     member, effects = run(joined(), ev.LeaveRequested("stopping"))
     assert effects == [Effect.ABANDON, Effect.SEND_LEAVE]
     assert (member.phase, member.member_id, member.generation, member.holding) == (MemberPhase.IDLE, "", -1, False)

@@ -113,7 +113,7 @@ def test_repeated_commit_restarts_tasks_where_its_fencing_shuts_out_the_former(e
     assert (after != before) is exactly_once
 
 
-def test_status_after_a_stop_tells_why_it_stopped() -> None:
+def test_status_after_a_stop_names_the_reason() -> None:
     held = ConnectorsAndTasks((), (A0,))
     want = wanted_tasks(held, SNAPSHOT, NONE)[A0]
     restarted = wanted_tasks(held, SNAPSHOT, NONE.plus(A0))[A0]

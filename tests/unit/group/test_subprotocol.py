@@ -66,7 +66,7 @@ def test_metadata_seen_on_the_wire_in_three_versions() -> None:
         ((EAGER,), "default", False),
     ],
 )
-def test_a_group_of_our_own_workers_is_told_by_the_protocol_the_broker_chooses(
+def test_the_chosen_protocol_shows_a_group_without_java_workers(
     others: tuple[ConnectProtocol, ...], chosen: str, own: bool
 ) -> None:
     offers = [

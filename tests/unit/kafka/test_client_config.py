@@ -124,7 +124,7 @@ def test_every_bad_value_is_named_at_once() -> None:
         settings(CONSUMER, partition_assignment_strategy="my.Assignor")
 
 
-def test_idempotence_gives_way_only_when_nobody_asked_for_it() -> None:
+def test_idempotence_gives_way_only_if_it_is_not_set() -> None:
     assert settings(PRODUCER, acks="1")["enable.idempotence"] == "false"
     assert settings(PRODUCER, acks="all")["enable.idempotence"] == "true"
     assert settings(PRODUCER, acks="1", enable_idempotence="true")["enable.idempotence"] == "true"

@@ -48,7 +48,7 @@ def test_anything_else_is_a_connect_error() -> None:
     assert str(connect_error(KafkaException("odd"), "doing x")) == "doing x: odd"
 
 
-def test_codes_are_told_by_name() -> None:
+def test_codes_are_shown_by_name() -> None:
     error = KafkaException(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS))
     assert is_code(error, "TOPIC_ALREADY_EXISTS")
     assert not is_code(error, "_TIMED_OUT")

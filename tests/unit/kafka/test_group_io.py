@@ -71,7 +71,7 @@ class Link:
         """Nothing is open."""
 
 
-def test_an_io_thread_that_failed_tells_the_herder_and_can_still_leave_the_group() -> None:
+def test_a_failed_io_thread_notifies_the_herder_and_can_still_leave_the_group() -> None:
     member, link = new_member(SETTINGS), Link()
     member._member = Member(
         MemberPhase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms()

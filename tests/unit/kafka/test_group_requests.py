@@ -136,7 +136,7 @@ def test_errors_all_requests_share(answered, code: int, event: object) -> None: 
 
 
 @pytest.mark.parametrize("code", [14, 15, 16, 999])
-def test_find_coordinator_goes_on_where_a_repetition_may_help(code: int) -> None:
+def test_find_coordinator_is_retried_where_that_may_help(code: int) -> None:
     assert requests.refusal_of(code) is None
     assert requests.lost_reason(code) == SHARED[code].reason  # type: ignore[attr-defined]
 

@@ -12,7 +12,7 @@ from spark_connect_rt.kafka.client_lifetime import SharedClient
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 
 
-def test_a_reader_that_fails_is_told() -> None:
+def test_a_reader_that_fails_is_reported() -> None:
     heard: list[tuple[SupervisedPart, str]] = []
     nobody: Any = None
     spec = TopicSpec("statuses", 1)

@@ -120,7 +120,7 @@ def test_a_token_is_kept_for_four_fifths_of_its_life() -> None:
     assert token_callback(source)(None) == (source.token().text, now[0] + 3_600, "u", {})
 
 
-def test_a_token_in_a_file_is_read_anew_when_it_is_old(tmp_path: Path) -> None:
+def test_a_token_in_a_file_is_read_again_when_it_is_old(tmp_path: Path) -> None:
     file = tmp_path / "token"
     settings = token_settings({"sasl.oauthbearer.token.endpoint.url": file.as_uri()})
     now = [0.0]

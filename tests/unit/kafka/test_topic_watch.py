@@ -37,7 +37,7 @@ def test_when_it_came_all_topics_are_listed_once_and_the_looking_ends() -> None:
     assert watch.names_to_look_for(100_000) == ()
 
 
-def test_a_listing_from_a_broker_that_has_not_heard_of_it_is_repeated() -> None:
+def test_a_listing_from_a_broker_that_does_not_know_it_yet_is_repeated() -> None:
     watch = subscribed("late")
     watch.looked(watch.names_to_look_for(100), (), 100)
     assert watch.looked(watch.names_to_look_for(300), ("late",), 300)

@@ -111,7 +111,7 @@ class Led(FakeHerder):
         return replace(super().standing(), member_urls=members, own_group=self.own_group)
 
 
-def test_a_worker_that_hangs_holds_no_one_up_and_is_asked_no_more_while_it_does() -> None:
+def test_a_worker_that_hangs_delays_no_other_and_is_not_asked_meanwhile() -> None:
     peers = Slow()
     reads = reads_of(peers)
     begun = time.monotonic()

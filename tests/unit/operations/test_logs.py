@@ -97,7 +97,7 @@ def test_a_connector_that_is_not_there_is_not_found_but_a_deleted_one_is_read_on
     assert [line["message"] for line in lines(workers, "w1", "gone/logs")] == ["its last words"]
 
 
-def test_a_stream_has_each_line_once_and_goes_on_where_it_was(
+def test_a_stream_has_each_line_once_and_resumes_where_it_was(
     workers: LoggingWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest_logs, "LOOK_EACH_S", 0.1)

@@ -231,7 +231,7 @@ def test_a_links_circle_ends_and_a_jar_alone_may_be_named(tmp_path: Path) -> Non
     assert registry(tmp_path / "a" / "orders.jar", Runtime()).find(ORDERS).location == str(tmp_path / "a/orders.jar")
 
 
-def test_libraries_beside_a_plugin_are_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_libraries_next_to_a_plugin_are_one_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(30):
         jar(tmp_path / f"library-{number:02}.jar", {})
     jar(tmp_path / "orders" / "orders.jar", {SOURCE: ORDERS})
@@ -244,7 +244,7 @@ def test_libraries_beside_a_plugin_are_one_line_of_the_log(tmp_path: Path, caplo
     assert len(plugins.broken()) == 30
 
 
-def test_an_archive_that_nobody_unpacked_is_named(tmp_path: Path) -> None:
+def test_a_packed_archive_is_named(tmp_path: Path) -> None:
     (tmp_path / "debezium-plugin.tar.gz").write_bytes(b"packed")
     (tmp_path / "notes.txt").write_text("not an archive")
     (broken,) = registry(tmp_path, Runtime()).broken()

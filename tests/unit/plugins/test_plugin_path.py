@@ -112,7 +112,7 @@ def test_an_alias_of_two_plugins_is_ambiguous_and_a_java_name_is_one_name(tmp_pa
         plugins.find("Stamp")
 
 
-def test_every_broken_plugin_is_told_with_its_reason_and_harms_no_other(
+def test_every_broken_plugin_is_reported_with_its_reason_and_harms_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = "[spark_connect_rt.transformations]\nBad = {}\n"

@@ -38,7 +38,7 @@ def guard(folder: Path, users: str, extra: str = "") -> BasicAuthSecurityRestExt
     return extension
 
 
-def test_an_allowed_origin_is_echoed_and_a_preflight_told_what_it_may() -> None:
+def test_an_allowed_origin_is_echoed_and_a_preflight_lists_methods() -> None:
     app = CrossOrigin(create_app(FakeHerder()), ["http://good.example", "https://.*[.]example"], ["GET", "PUT"])
     plain = ask(app, "GET", "/connectors", Origin="http://good.example")
     assert plain.headers["access-control-allow-origin"] == "http://good.example"

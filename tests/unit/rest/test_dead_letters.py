@@ -82,7 +82,7 @@ def test_a_body_that_asks_for_nothing(body: Any) -> None:
     assert letters.calls == []
 
 
-def test_a_page_of_somebody_else_cannot_replay() -> None:
+def test_a_page_of_another_origin_cannot_replay() -> None:
     letters = FakeLetters()
     for content_type in ("text/plain", "application/x-www-form-urlencoded"):
         for path in ("/replays", "/replays/r/stop", "/delete"):

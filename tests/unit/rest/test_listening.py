@@ -113,7 +113,7 @@ def test_turns_come_in_order_and_a_few_in_each_round_of_the_loop() -> None:
     assert max(asyncio.run(run())) <= IN_A_ROUND
 
 
-def test_a_request_that_was_cancelled_takes_nobody_s_turn() -> None:
+def test_a_cancelled_request_takes_no_turn() -> None:
     async def run() -> None:
         turns = LoopTurns()
         waiting = [asyncio.ensure_future(turns.turn()) for _ in range(4 * IN_A_ROUND)]
@@ -125,7 +125,7 @@ def test_a_request_that_was_cancelled_takes_nobody_s_turn() -> None:
     asyncio.run(run())
 
 
-def test_health_waits_for_nobody() -> None:
+def test_health_does_not_wait() -> None:
     async def run() -> list[str]:
         begun: list[str] = []
 

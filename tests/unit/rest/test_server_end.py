@@ -21,7 +21,7 @@ def _server(heard: list[tuple[SupervisedPart, str]], told: threading.Event) -> R
     return RestServer(create_app(FakeHerder()), "127.0.0.1", 0, report=report)
 
 
-def test_a_server_whose_thread_ends_is_told() -> None:
+def test_a_server_whose_thread_ends_is_reported() -> None:
     heard: list[tuple[SupervisedPart, str]] = []
     told = threading.Event()
     server = _server(heard, told)

@@ -82,7 +82,7 @@ def levels(workers: Workers, logger: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_a_level_for_the_cluster_reaches_every_worker_whoever_is_asked(workers: Workers, leads: bool) -> None:
+def test_a_cluster_level_reaches_every_worker_through_any_worker(workers: Workers, leads: bool) -> None:
     asked = workers.named(leads=leads)
     answer = workers.ask(asked, "PUT", "/admin/loggers/org.x?scope=cluster", {"level": "debug"})
     assert (answer.status_code, answer.content) == (204, b"")

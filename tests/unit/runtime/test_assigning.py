@@ -69,7 +69,7 @@ def test_a_stale_leader_assigns_from_what_it_has_read_meanwhile_and_says_so() ->
     assert {n for blob in told.blobs.values() for n in decode_assignment(blob).connectors} == {"a", "b", "c"}
 
 
-def test_a_group_too_large_for_one_record_of_the_broker_is_told_of() -> None:
+def test_a_group_too_large_for_one_broker_record_is_reported() -> None:
     knows = snapshot(*(f"{n:05d}-{'x' * 240}" for n in range(5_000)))
     told = answer({"w1": metadata("w1", 5_000)}, knows)
     assert f"one record of {len(told.blobs['w1']) + len(metadata('w1', 5_000))} bytes" in told.sentence

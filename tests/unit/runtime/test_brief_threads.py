@@ -57,7 +57,7 @@ def test_a_crowd_of_calls_all_run_at_once_and_few_threads_stay() -> None:
     assert brief._idle <= 2
 
 
-def test_hundreds_of_calls_at_once_take_few_threads_also_beside_some_that_hang() -> None:
+def test_hundreds_of_calls_at_once_take_few_threads_also_with_hanging_ones() -> None:
     brief, ran, threads, over = (
         ElasticPool(MACHINE_THREADS, kept_s=LIMIT_S),
         list[int](),

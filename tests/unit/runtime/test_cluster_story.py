@@ -71,7 +71,7 @@ def test_stopping_a_worker_drains_and_reports_unassigned(cluster: InProcessClust
     assert cluster.group.member_ids == ()
 
 
-def test_a_failing_task_is_failed_with_its_trace_and_its_neighbour_goes_on(cluster: InProcessCluster) -> None:
+def test_a_failing_task_is_failed_with_its_trace_and_its_neighbour_continues(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     faults.raises("a-0.poll", ValueError("disk on fire"))
     create(cluster, "a", source(records=10, tasks=2))
@@ -119,7 +119,7 @@ def test_pause_and_resume(cluster: InProcessCluster) -> None:
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
 
 
-def test_stop_drops_the_tasks_and_resume_makes_them_anew(cluster: InProcessCluster) -> None:
+def test_stop_drops_the_tasks_and_resume_creates_them_again(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source(tasks=2))
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "RUNNING"})
@@ -242,7 +242,7 @@ def test_a_failed_connector_comes_back_when_it_is_configured_again_with_the_same
     cluster.until(lambda: cluster.states("bad") == {"bad": "RUNNING", "bad-0": "RUNNING"})
 
 
-def test_a_connector_that_blocks_keeps_nobody_else_waiting(cluster: InProcessCluster) -> None:
+def test_a_connector_that_blocks_delays_no_other(cluster: InProcessCluster) -> None:
     cluster.add_worker()
     gate = faults.blocks("slow.start")
     create(cluster, "slow", source())

@@ -32,7 +32,7 @@ def lent_anew() -> None:
     LENT["records"] = "5"
 
 
-def test_connector_and_tasks_are_made_anew_with_what_is_lent_then() -> None:
+def test_connector_and_tasks_are_created_again_with_current_leases() -> None:
     with InProcessCluster({"Lending": Lending}, PROVIDERS) as cluster:
         cluster.add_worker()
         create(cluster, "a", source() | {"records": f"${{lent:{TTL_MS}:records}}"})

@@ -70,7 +70,7 @@ def test_nothing_is_expected_of_others_or_of_what_validation_will_refuse(given: 
     assert expected("o", StoredConfig(given), 1, worker_settings(WORKER), CATALOG, resolve_nothing) is None
 
 
-def test_the_runner_is_told_before_a_connector_that_is_to_run_is_validated(
+def test_the_runner_is_notified_before_a_connector_is_validated(
     monkeypatch: pytest.MonkeyPatch, cluster: InProcessCluster
 ) -> None:
     said = Expect(ConnectorTaskId("c", 0), JavaCode(()), {})

@@ -155,7 +155,7 @@ def test_worker_that_stays_behind_stops_its_work_before_it_leaves(monkeypatch: p
         cluster.until(lambda: behind.worker.running_tasks() != set())
 
 
-def test_beside_java_who_is_behind_leaves_and_works_on_as_java_does() -> None:
+def test_next_to_java_a_worker_that_is_behind_leaves_and_works_on() -> None:
     faults.clear()
     settings = {**OURS, "scheduled.rebalance.max.delay.ms": "3000"}
     with InProcessCluster(timing=PATIENT, worker_config=settings) as cluster:
@@ -216,7 +216,7 @@ def test_a_leader_that_cannot_read_on_makes_room_for_one_that_can() -> None:
         cluster.until_stable()
 
 
-def test_a_stop_does_not_wait_for_a_write_and_who_waits_is_told() -> None:
+def test_a_stop_does_not_wait_for_a_write_and_fails_waiting_requests() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")

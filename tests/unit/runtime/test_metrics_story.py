@@ -145,7 +145,7 @@ def told(host: int, half: str, **totals: float) -> TaskMeasured:
     return TaskMeasured(ConnectorTaskId("a", 0), 1, host, half, names, {})
 
 
-def test_counts_go_on_when_a_task_is_hosted_anew_and_old_ones_leave_the_window() -> None:
+def test_counts_continue_in_a_new_hosting_and_old_ones_leave_the_window() -> None:
     measures = TaskMeasures(0, window_ms=1_000)
     measures.take(told(1, "reader", read_records=10), 100)
     measures.take(told(1, "writer", taken_records=7), 200)

@@ -79,7 +79,7 @@ def offsets(cluster: InProcessCluster, name: str = "a") -> list[tuple[Any, Any]]
     return [(dict(offset.partition or {}), dict(offset.offset or {})) for offset in found[0]]
 
 
-def test_a_source_goes_on_where_it_was_put(cluster: InProcessCluster) -> None:
+def test_a_source_resumes_at_the_altered_offsets(cluster: InProcessCluster) -> None:
     partition = stopped_source(cluster)
     words = cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [(partition, {"position": 3})])))
     assert words.startswith(FRAMEWORK.format("altered"))

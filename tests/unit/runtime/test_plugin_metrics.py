@@ -42,7 +42,7 @@ class Hosted:
         }
 
 
-def test_counts_go_on_over_hostings_and_values_are_of_the_window() -> None:
+def test_counts_continue_over_hostings_and_values_are_of_the_window() -> None:
     task = Hosted()
     task.metrics.count("record", 10, topic="a")
     task.metrics.count("record", 1, topic="b")

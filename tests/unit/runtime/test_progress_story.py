@@ -87,7 +87,7 @@ def test_a_poll_that_hangs_is_reported(cluster: InProcessCluster) -> None:
     cluster.until(lambda: stalled(cluster, "a-0") == "")
 
 
-def test_with_0_nobody_is_reported(cluster: InProcessCluster) -> None:
+def test_with_0_no_task_is_reported(cluster: InProcessCluster) -> None:
     poll, other = faults.blocks("a-0.poll"), faults.blocks("b-0.poll")
     create(cluster, "a", source(5, **{"task.progress.timeout.ms": "0"}))
     create(cluster, "b", source(5, **SOON))

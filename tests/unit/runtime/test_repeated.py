@@ -33,7 +33,7 @@ def test_error_of_a_round_is_logged_and_the_next_round_follows(caplog: pytest.Lo
     assert (repeated.stopped, repeated.trouble()) == (True, "")
 
 
-def test_a_round_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_that_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "STUCK_S", 0.05)
     hangs, supervisor = threading.Event(), Supervisor()
     repeated = rounds(lambda: assert_set(hangs))
@@ -52,7 +52,7 @@ def assert_set(event: threading.Event) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_ended_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_thread_that_ended_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     def work() -> None:
         raise KeyboardInterrupt
 

@@ -131,7 +131,7 @@ def test_every_worker_says_when_the_next_attempt_is_and_the_record_is_javas(clus
     assert "ConnectionError: away" in fields["trace"]
 
 
-def test_a_spent_budget_ends_it_and_a_restart_by_hand_begins_anew(cluster: InProcessCluster) -> None:
+def test_a_spent_budget_ends_it_and_a_manual_restart_resets_the_count(cluster: InProcessCluster) -> None:
     faults.raises("a-0.poll", ConnectionError("away"))
     create(cluster, "a", source(5, **BACKOFF | {"errors.restart.max": "2"}))
     cluster.until(lambda: all("2 restarts within" in note.get("stopped", "") for note in notes(cluster)))
@@ -143,14 +143,14 @@ def test_a_spent_budget_ends_it_and_a_restart_by_hand_begins_anew(cluster: InPro
     cluster.until(lambda: all("2 restarts within" in note.get("stopped", "") for note in notes(cluster)))
 
 
-def test_a_record_that_nobody_can_pass_ends_it(cluster: InProcessCluster) -> None:
+def test_a_poison_record_ends_it(cluster: InProcessCluster) -> None:
     faults.raises("a-0.poll", ValueError("line 1 is bad"))
     create(cluster, "a", source(5, **BACKOFF | {"errors.restart.poison": "2"}))
     cluster.until(lambda: all("ValueError: line 1 is bad" in note.get("stopped", "") for note in notes(cluster)))
     assert faults.calls["a-0.start"] == 2
 
 
-def test_a_new_configuration_begins_anew(cluster: InProcessCluster) -> None:
+def test_a_new_configuration_resets_the_count(cluster: InProcessCluster) -> None:
     faults.raises("a-0.poll", ValueError("bad"))
     config = source(5, **BACKOFF | {"errors.restart.max": "1"})
     create(cluster, "a", config)

@@ -216,7 +216,7 @@ def test_an_orderly_leave_is_taken_over_in_one_round_and_reads_nothing_twice() -
         assert emitted(cluster) == sorted(v for n in range(4) for v in expected(f"a-{n}", 1_000))
 
 
-def test_i1_what_does_not_end_stays_claimed_and_nobody_else_is_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i1_work_that_does_not_end_stays_claimed_and_is_not_reassigned(monkeypatch: pytest.MonkeyPatch) -> None:
     faults.clear()
     monkeypatch.setattr(membership, "STOP_MARGIN_MS", 0)
     settings = {**JAVAS_DEFAULT_DELAY, "task.shutdown.graceful.timeout.ms": "30"}
@@ -242,7 +242,7 @@ def test_i1_what_does_not_end_stays_claimed_and_nobody_else_is_given_it(monkeypa
         cluster.until(lambda: set(emitted(cluster)) == {v for n in range(4) for v in expected(f"a-{n}", 20)})
 
 
-def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_on(
+def test_an_unreadable_assignment_is_requested_again_and_work_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults.clear()

@@ -43,7 +43,7 @@ def test_a_sink_reads_delivers_and_commits(cluster: InProcessCluster) -> None:
     cluster.until(lambda: worker.herder.views.progress().tasks[0].lag == 0)
 
 
-def test_a_stopped_worker_commits_what_is_durable_and_the_next_goes_on_from_there(cluster: InProcessCluster) -> None:
+def test_a_stopped_worker_commits_durable_offsets_and_the_next_resumes_there(cluster: InProcessCluster) -> None:
     cluster.add_worker("w1")
     cluster.write("in", numbers(range(20)))
     create(cluster, "s", sink())
@@ -159,7 +159,7 @@ class Noting(ConfigProvider):
         return ConfigData(dict.fromkeys(keys or (), "earliest"), None)
 
 
-def test_a_provider_of_client_settings_is_asked_beside_the_tick() -> None:
+def test_a_provider_of_client_settings_is_asked_on_another_thread() -> None:
     delivered.clear()
     providers = {"config.providers": "noting", "config.providers.noting.class": "Noting"}
     policy = {"connector.client.config.override.policy": "All"}

@@ -75,7 +75,7 @@ def test_connectors_share_a_store_only_with_the_same_credentials() -> None:
     assert [config["name"] for config in lab.opened] == ["a", "b"]
 
 
-def test_a_cluster_that_is_away_holds_up_nobody_else() -> None:
+def test_an_unreachable_cluster_delays_no_other() -> None:
     configs = {"away": own("away", bootstrap_servers="away:9092"), "here": own("here")}
     lab, asked, released = Lab(configs), threading.Event(), threading.Event()
     opened = lab._open

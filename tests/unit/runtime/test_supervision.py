@@ -102,7 +102,7 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
     cluster.until(lost.herder.stopped.is_set)
 
 
-def test_only_the_first_failure_counts_and_who_listens_late_hears_of_it() -> None:
+def test_only_the_first_failure_counts_and_late_listeners_get_it() -> None:
     supervisor, heard = Supervisor(), list[PartFailure]()
     supervisor.on_failure(heard.append)
     supervisor.failed(SupervisedPart.ENGINE, KeyError("x"))
@@ -113,7 +113,7 @@ def test_only_the_first_failure_counts_and_who_listens_late_hears_of_it() -> Non
     assert str(heard[0]).startswith("the engine: KeyError: 'x'. Start the worker again")
 
 
-def test_a_watched_thread_reports_what_it_raised_and_an_end_that_nobody_asked_for() -> None:
+def test_a_watched_thread_reports_its_error_and_an_unrequested_end() -> None:
     heard: list[tuple[SupervisedPart, str]] = []
 
     def report(part: SupervisedPart, error: BaseException | str) -> None:

@@ -55,7 +55,7 @@ def test_two_tasks_change_places_and_no_other_moves() -> None:
         cluster.until(lambda: places(cluster) == wanted)
 
 
-def test_beside_a_java_worker_nothing_changes_places_unless_asked_for() -> None:
+def test_next_to_a_java_worker_nothing_is_swapped_by_default() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT) as cluster:
         cluster.add_worker("w1")

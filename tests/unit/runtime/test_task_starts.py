@@ -30,7 +30,7 @@ class HangingSource(MemorySource):
 
 
 @pytest.mark.parametrize("where", ["new", "version", "task_class"])
-def test_a_connector_whose_code_blocks_when_a_task_starts_keeps_nobody_else_waiting(where: str) -> None:
+def test_a_connector_that_blocks_when_a_task_starts_delays_no_other(where: str) -> None:
     faults.clear()
     with InProcessCluster({"HangingSource": HangingSource}) as cluster:
         worker = cluster.add_worker()

@@ -200,7 +200,7 @@ def test_i4_revoked_partitions_are_drained_and_committed_before_they_go(story: S
     assert all(P1 not in commit or commit[P1] == 7 for commit in story.group.commits)
 
 
-def test_i4_a_partition_goes_only_when_the_engine_says_that_nobody_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_i4_a_partition_moves_only_when_the_engine_reports_that_no_task_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_connect_rt.runtime.worker.worker_sink_task.WARN_EACH_S", 0.01)
     slow = Story(release_timeout_ms=30)
     slow.group.assign({P0: 0})

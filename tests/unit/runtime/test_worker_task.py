@@ -206,7 +206,7 @@ def test_a_failed_task_keeps_its_trace_until_it_is_restarted() -> None:
     assert calls.traces[-1] == "Trace\nValueError: no"
 
 
-def test_a_failure_nobody_stopped_leaves_it_failed() -> None:
+def test_a_failure_without_a_stop_leaves_it_failed() -> None:
     calls = Calls()
     task = make(calls)
     task.on_event(TaskFailed(TASK, 7, "no"))
@@ -214,7 +214,7 @@ def test_a_failure_nobody_stopped_leaves_it_failed() -> None:
     assert task.actual().life is Life.FAILED
 
 
-def test_an_end_nobody_asked_for_is_a_failure() -> None:
+def test_an_unrequested_end_is_a_failure() -> None:
     calls = Calls()
     task = make(calls)
     task.on_event(TaskRunning(TASK, 7))

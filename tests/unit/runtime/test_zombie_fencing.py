@@ -50,7 +50,7 @@ class _Round:
         answer_by(answer, action)  # type: ignore[arg-type]
 
 
-def test_it_goes_on_behind_the_rebalance_where_this_worker_still_leads() -> None:
+def test_it_continues_after_the_rebalance_if_this_worker_still_leads() -> None:
     fencing = _Round()
     fencing.state.member_id = ""  # the rebalance begins
     fencing.end_call()

@@ -56,7 +56,7 @@ class TestMemoryGroupMember(GroupMemberContract):
         until(lambda: settled(a, b), [a, b])
         assert a.last() is before
 
-    def test_an_expelled_member_is_told_to_stop_before_it_rejoins(self) -> None:
+    def test_an_expelled_member_stops_before_it_rejoins(self) -> None:
         a, b = self.pair()
         seen = len(a.seen)
         self.group.expel(a.member.member_id())

@@ -26,7 +26,7 @@ def test_of_a_snapshot_the_place_in_the_log_is_left_out_too() -> None:
     assert normalised(record(SNAPSHOT)) != normalised(record(SNAPSHOT.replace(b'"id":1', b'"id":2')))
 
 
-def test_digests_tell_order_and_loss_by_key_and_pass_over_repetitions() -> None:
+def test_digests_show_order_and_loss_by_key_and_ignore_repetitions() -> None:
     content, two, gone = record(b"1"), record(b"2"), record(None)
     whole = digests([content, two, gone])
     assert whole == digests([content, two, content, two, gone])

@@ -67,7 +67,7 @@ def test_a_connector_is_started_unless_said_otherwise(topic: Topic) -> None:
     assert topic.state.offset == 1
 
 
-def test_a_target_state_before_the_connector_holds_and_tells_nobody(topic: Topic) -> None:
+def test_a_target_state_before_the_connector_holds_and_notifies_no_listener(topic: Topic) -> None:
     assert topic.put("target-state-c", {"state": "PAUSED", "state.v2": "STOPPED"}) == ()
     topic.connector()
     assert topic.state.target_state("c") is TargetState.STOPPED

@@ -44,7 +44,7 @@ def test_offset_that_no_message_can_carry_is_refused(bad: object) -> None:
     )
 
 
-def test_canonical_forms_tell_types_apart_but_not_field_orders() -> None:
+def test_canonical_forms_distinguish_types_but_not_field_orders() -> None:
     assert records__json_text.canonical({"a": 1, "b": 2}) == records__json_text.canonical({"b": 2, "a": 1})
     forms = [records__json_text.canonical({"a": value}) for value in (1, 1.0, True, "1", None)]
     assert len(set(forms)) == 5

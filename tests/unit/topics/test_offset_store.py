@@ -172,7 +172,7 @@ def test_record_read_before_its_answer_is_known(held: HeldLog, store: OffsetStor
     assert len(held.appends) == 2
 
 
-def test_a_failed_append_is_told_and_tried_again_beneath_what_is_newer(held: HeldLog, store: OffsetStore) -> None:
+def test_a_failed_append_is_reported_and_retried_beneath_newer_ones(held: HeldLog, store: OffsetStore) -> None:
     done: list[str | None] = []
     other = {"filename": "b"}
     store.put("c", [(FILE, {"position": 1}), (other, {"position": 1})], lambda e: done.append(str(e)))
@@ -215,7 +215,7 @@ def test_flush_raises_what_went_wrong(it: Fixture) -> None:
     assert it.values() == [b'{"position":1}']
 
 
-def test_after_the_stop_the_putter_is_told(it: Fixture) -> None:
+def test_after_the_stop_the_caller_gets_an_error(it: Fixture) -> None:
     it.store.stop()
     done: list[Exception | None] = []
     it.store.put("c", [(FILE, {"position": 1})], done.append)

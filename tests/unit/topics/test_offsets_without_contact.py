@@ -16,7 +16,7 @@ def started(may_write: bool = True) -> tuple[OffsetStore, MemoryLogTopic, list[b
     return store, topic, contact
 
 
-def test_i7_nothing_is_appended_without_contact_and_the_putter_hears_why() -> None:
+def test_i7_nothing_is_appended_without_contact_and_the_caller_gets_the_reason() -> None:
     store, topic, contact = started(may_write=False)
     answers: list[Exception | None] = []
     store.put("a", [(PARTITION, {"position": 1})], answers.append)

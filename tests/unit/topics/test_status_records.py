@@ -33,7 +33,7 @@ def test_values_have_javas_field_order_and_a_null_trace() -> None:
     assert records.decode_status(encoded) == fields
 
 
-def test_a_trace_with_text_that_is_no_utf8_is_told_all_the_same() -> None:
+def test_a_trace_with_invalid_utf8_is_reported() -> None:
     encoded = records.encode_status(StatusFields("FAILED", "no such file: caf\udce9.csv", "h:8083", 7))
     assert records.decode_status(encoded).trace == "no such file: caf\\udce9.csv"
 

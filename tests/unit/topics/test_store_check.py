@@ -124,7 +124,7 @@ def test_a_bad_record_that_was_replaced_is_no_finding() -> None:
     assert found(("connector-a", b"{"), *HEALTHY) == {}
 
 
-def test_offsets_that_nobody_can_read() -> None:
+def test_unreadable_offsets() -> None:
     offsets = records(('["a",{}]', b"\xff"), ("[", {"p": 1}), ('["a"]', {"p": 1}))
     assert found(*HEALTHY, offsets=offsets)["unreadable-offset"].severity is Severity.DAMAGE
 

@@ -84,7 +84,7 @@ class JavaStage:
 
 
 def describe(code: JavaCode, java_class: str, version: str = "", limit_s: float = 60.0) -> Mapping[str, Any]:
-    """Return {"version": ..., "keys": [as REST shows them]} of a plug-in that is no connector. Raises as ``ask``."""
+    """Return {"version": ..., "keys": [as REST shows them]} of a plug-in other than a connector. Raises as ``ask``."""
     stage = JavaStage(code, {}, limit_s)
     try:
         return stage.ask("describe", {"class": java_class, "version": version}).head["ok"]  # type: ignore[no-any-return]
@@ -103,7 +103,7 @@ def failed(error: Mapping[str, Any]) -> ConnectError:
 
 
 class _Link:
-    """A number in a JVM, and the questions under way."""
+    """A number in a JVM, and the questions in flight."""
 
     def __init__(self, code: JavaCode) -> None:
         self._open: dict[int, Future[Frame]] = {}

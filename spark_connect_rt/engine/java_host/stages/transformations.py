@@ -88,11 +88,11 @@ class JavaTransformation(JavaPlugin, Transformation):
         return crossing_of
 
     def takes_predicate(self, predicate: Predicate) -> bool:
-        """Tell whether a predicate can be asked where the transformation is."""
+        """Return whether a predicate can be asked where the transformation is."""
         return isinstance(predicate, JavaPredicate)
 
     def apply(self, record: R) -> R | None:
-        """Return the transformed record: a crossing of its own."""
+        """Return the transformed record: a separate crossing."""
         if self._crossing is None:
             self._crossing = JvmSegment([JavaStep(self, None, False)])
         applied = self._crossing.apply_all([record])[0]

@@ -1,6 +1,6 @@
 """One change of a connector's offsets, carried out (Java ``Worker.modifyConnectorOffsets``). Blocks; off the tick.
 
-The connector is asked first: it may refuse, and keeps offsets of its own in step. When this returns the change is
+The connector is asked first: it may refuse, and keeps its own offsets in step. When this returns the change is
 durable and this worker has read it back.
 """
 
@@ -52,7 +52,7 @@ class OffsetChange:
         fence: Callable[[str], object] = lambda _: None,
         config: StoredConfig | None = None,
     ) -> None:
-        """Take what it changes; ``fence`` blocks until the producers of the connector's tasks are shut out.
+        """Take what it changes; ``fence`` blocks until the producers of the connector's tasks are fenced.
 
         ``config``: of a connector that is not there yet; None: as it is configured.
         """

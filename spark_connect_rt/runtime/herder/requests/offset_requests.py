@@ -1,7 +1,7 @@
 """Requests to alter or reset a connector's offsets (KIP-875; Java ``DistributedHerder.modifyConnectorOffsets``).
 
 On the tick thread: decide who must serve, read the config topic to its end, then check the conditions. The change
-itself runs plug-in code and asks Kafka, so it has a thread of its own; one at a time for each connector.
+itself runs plug-in code and asks Kafka, so it has its own thread; one at a time for each connector.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OffsetRequests:
     def modify(self, name: str, offsets: Sequence[OffsetPair] | None) -> Future[str]:
         """Alter these offsets, None: reset all; return the answer's words. Raises NotLeaderError.
 
-        Answers BadRequestError (not stopped, offsets that are none), NotFoundError, ConnectError (the connector or
+        Answers BadRequestError (not stopped, invalid offsets), NotFoundError, ConnectError (the connector or
         Kafka refused).
         """
         require_leader(self._state.standing, f"modify the offsets of connector {name}")
@@ -89,7 +89,7 @@ class OffsetRequests:
         queued.add_done_callback(lambda done: copy_outcome(done, answer))
 
     def _after(self, before: Future[str], name: str, offsets: Sequence[OffsetPair] | None) -> Future[str]:
-        """Wait for the change that is under way, then begin again on the tick thread."""
+        """Wait for the change that is in progress, then begin again on the tick thread."""
         answer: Future[str] = Future()
 
         def again(_: Future[str]) -> None:

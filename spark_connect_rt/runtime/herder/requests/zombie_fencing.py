@@ -1,6 +1,6 @@
-"""The leader's fencing rounds: older producers of a connector's tasks are shut out (Java ``ZombieFencing``).
+"""The leader's fencing rounds: older producers of a connector's tasks are fenced (Java ``ZombieFencing``).
 
-``fence`` is the tick's; Kafka is asked on a thread of its own. One round at a time for each connector: a request during
+``fence`` is the tick's; Kafka is asked on its own thread. One round at a time for each connector: a request during
 a round gets that round's outcome.
 """
 
@@ -22,7 +22,7 @@ from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.request_queue import TopicCalls
 from spark_connect_rt.topics.config_state import ClusterConfigState
 
-# Whether a connector's older producers must be shut out before its tasks start (KIP-618).
+# Whether a connector's older producers must be fenced before its tasks start (KIP-618).
 #
 # Java ``DistributedHerder.fenceZombieSourceTasks``. Pure: snapshot in, decision out. The leader decides, and
 # runtime.herder.requests.zombie_fencing carries the decision out.
@@ -41,7 +41,7 @@ class FencingPlan:
     """One round for one connector."""
 
     need: Need
-    zombies: int  # producers of tasks 0 to zombies-1 are shut out
+    zombies: int  # producers of tasks 0 to zombies-1 are fenced
     tasks: int  # number of tasks in the record to write
     generation: int | None  # of the task configurations; another one when the round ends: it was for nothing
 
@@ -67,7 +67,7 @@ AddRequest = Callable[[str, Callable[[], Future[None] | None]], Future[None]]
 
 
 class ZombieFencing:
-    """Rounds under way and their outcomes."""
+    """Rounds in progress and their outcomes."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState, calls: TopicCalls, add: AddRequest) -> None:
         self._deps = deps
@@ -77,7 +77,7 @@ class ZombieFencing:
         self._under_way: dict[str, Future[None]] = {}
 
     def fence(self, name: str) -> Future[None]:
-        """Begin a round, or join the one that is under way; done when the number of tasks is recorded.
+        """Begin a round, or join the one that is in progress; done when the number of tasks is recorded.
 
         Answers RebalanceInProgressError (new task configurations came meanwhile), ConnectError (Kafka refused).
         """
@@ -90,7 +90,7 @@ class ZombieFencing:
         return answer
 
     def _after_read(self, name: str, answer: Future[None], then: Callable[[FencingPlan], None]) -> None:
-        """Read the config topic to its end, then go on with what it says; failures are the answer."""
+        """Read the config topic to its end, then continue with its content; a failure is the answer."""
 
         def read(error: Exception | None, _now_ms: int) -> None:
             if error is not None:
@@ -132,7 +132,7 @@ class ZombieFencing:
             self._deps.threads.start("fence-zombies", lambda: self._shut_out(name, plan, answer))
 
     def _shut_out(self, name: str, plan: FencingPlan, answer: Future[None]) -> None:
-        """Ask Kafka (own thread), then go on on the tick."""
+        """Ask Kafka (on its own thread), then continue on the tick."""
         try:
             assert self._deps.transactions is not None
             worker = self._deps.settings.worker

@@ -1,7 +1,7 @@
 """Steps between an assignment and its work: read the config topic far enough, then adopt, rejoin or leave.
 
 Java ``DistributedHerder.handleRebalanceCompleted``, ``readConfigToEnd`` and ``backoff``. The reading itself happens
-beside the tick.
+on another thread.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class AdoptAssignment:
             # I1: lost work is not waited for in such a group, so nothing may run here when this worker is out.
             state.give_up_work()
         else:
-            self._leave()  # as Java: its work waits for it, and goes on here meanwhile
+            self._leave()  # as Java: its work waits for it, and continues here meanwhile
 
     def _leave(self) -> None:
         state = self._state

@@ -41,7 +41,7 @@ CRAMPED = (
     "max.message.bytes of __consumer_offsets and set connectrt.group.record.max.bytes to it"
 )
 NO_ROOM = "the group's record had no room for all work"
-DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a digest
+DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, members send no digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def assign_work(
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
     ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as every member's, that one is
-    dealt, so that no member is sent work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
+    dealt, so that no member is sent work it cannot know. ``lost_delay_ms`` counts in a group without Java workers
     only; as soon as a Java worker is in it, lost work waits as Java has it. ``was_incremental``: members may still
     run what they had. Then the first eager round deals nothing (I1), since that protocol does not know what to revoke;
     the leader asks for another round. Java deals at once, and tasks run twice for a moment. ``known`` is that of the

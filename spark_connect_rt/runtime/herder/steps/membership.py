@@ -37,7 +37,7 @@ from spark_connect_rt.runtime.worker.worker import Worker
 log = logging.getLogger(__name__)
 
 UNREADABLE_BACKOFF_MS = 5_000  # before the group is asked again
-WRITE_PATIENCE_MS = 1_000  # a rebalance waits so long for a write that is under way
+WRITE_PATIENCE_MS = 1_000  # a rebalance waits so long for a write that is in progress
 STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is certainly dead
 
 

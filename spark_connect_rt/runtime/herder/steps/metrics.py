@@ -29,7 +29,7 @@ class HerderMetrics:
         self._deps = deps
         self._state = state
         self._worker = worker
-        self._began_ms: int | None = deps.clock.monotonic_ms()  # of the rebalance under way
+        self._began_ms: int | None = deps.clock.monotonic_ms()  # of the rebalance in progress
         self._ended_ms: int | None = None
         self._completed = 0
         self._total_ms = 0

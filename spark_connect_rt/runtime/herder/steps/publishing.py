@@ -1,6 +1,6 @@
 """Generated task configurations on their way into the config topic: written by the leader, handed to it by others.
 
-Runs on the tick thread; the write and the HTTP request to the leader run beside it. Java
+Runs on the tick thread; the write and the HTTP request to the leader run on other threads. Java
 ``reconfigureConnectorTasksWithExponentialBackoffRetries``.
 """
 
@@ -28,7 +28,7 @@ from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.topics.config_records import TargetState
 from spark_connect_rt.topics.config_state import ClusterConfigState
 
-# Hands task configurations to the leader over HTTP, signed, on a thread of its own (KIP-507).
+# Hands task configurations to the leader over HTTP, signed, on its own thread (KIP-507).
 
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class PublishTaskConfigs:
         """Return whether a set that a compaction would lose is written again now.
 
         In a group with a Java worker that restarts every task of the set, and a Java leader puts the connector behind
-        its set each time somebody sends it the configuration that it has. So it is done once in a while there.
+        its set each time a client sends it the configuration that it has. So it is done once in a while there.
         """
         if self._state.own_group or name not in self._deps.config_store.snapshot().overtaken:
             return True
@@ -243,7 +243,7 @@ class PublishTaskConfigs:
         """Write the sets of these connectors, or the first of them: one write and one rebalance for all."""
         store = self._deps.config_store
         if not reasons or self._calls.busy or not store.may_lead():
-            return ""  # the end of what is under way wakes the tick
+            return ""  # the end of what is in progress wakes the tick
         sets = self._together(reasons)
         written = {name: self._pending[name] for name in sets}
         for pending in written.values():

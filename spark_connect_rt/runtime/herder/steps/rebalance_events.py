@@ -1,6 +1,6 @@
-"""Takes down what each rebalance was, as this worker saw it, for the group's own story (``/admin/events``).
+"""Records each rebalance, as this worker saw it, for the group's event log (``/admin/events``).
 
-Owns the times and what was held before. Decides nothing; the words are group.rebalance_facts'. Tick thread only.
+Owns the times and what was held before. Decides nothing; group.rebalance_facts has the texts. Tick thread only.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RebalanceRecorder:
             details = details_of(self._view(under_way, now_ms))
             key = f"rebalance-{details['generation']}-{_short(self._state)}"
             self._deps.record_event("rebalance", sentence(details), details=details, key=key)
-        except Exception:  # the work goes on whatever cannot be written about it
+        except Exception:  # the work continues, even if its event cannot be written
             log.exception("worker=%s a rebalance cannot be described", self._deps.settings.worker_id)
 
     def _view(self, under_way: _UnderWay, now_ms: int) -> OwnView:
@@ -114,7 +114,7 @@ class RebalanceRecorder:
         return store.connector(item) if isinstance(item, str) else store.task(item)
 
     def _seen_with_work(self) -> set[str]:
-        """Return the workers that reported connectors and tasks which nobody has reported otherwise since."""
+        """Return the workers that reported connectors and tasks whose last report is theirs."""
         store = self._deps.status_store
         found: set[str] = set()
         for name in store.connectors():
@@ -126,5 +126,5 @@ class RebalanceRecorder:
 
 
 def _short(state: GroupState) -> str:
-    """Return what tells groups of one name apart that count their generations from the start again."""
+    """Return a text that differs between groups of one name that both count generations from the start."""
     return (state.assignment.leader_id if state.assignment else "")[-8:]

@@ -1,6 +1,6 @@
 """The step that makes what runs equal what ought to run. Level-triggered: it compares, it does not remember.
 
-Owns the hand-over rules: nothing new starts while a rebalance is under way or due, a run starts only after the
+Owns the hand-over rules: nothing new starts while a rebalance is in progress or due, a run starts only after the
 previous one ended (group.work_plan), stops never wait for anything.
 """
 

@@ -61,7 +61,7 @@ class TaskPreparation:
     def check(self, task: ConnectorTaskId) -> None:
         """Make sure that an exactly-once task is still to run from these configurations; other tasks: nothing.
 
-        Its producer has shut out all others by now; if it is not the newest run, the newest one has it next.
+        Its producer has fenced all others by now; if it is not the newest run, the newest one has it next.
         Raises RetriableError (config topic), FencedError in Java's words.
         """
         with self._lock:

@@ -249,7 +249,7 @@ def test_delete_names_what_goes_and_asks(several: StandInCluster, connectrt: Com
     assert several.connectors == {}
 
 
-def test_the_others_go_on_when_one_is_refused(several: StandInCluster, connectrt: Commands) -> None:
+def test_the_others_continue_when_one_is_refused(several: StandInCluster, connectrt: Commands) -> None:
     ended = connectrt("pause", "a-1", "nope", "b")
     assert ended.code == 4
     assert ended.out == "connector a-1 paused\nconnector b paused\n"
@@ -289,7 +289,7 @@ def test_wait_for_a_connector_that_does_not_exist_ends_soon(several: StandInClus
     assert connectrt("wait", "nope-*", "--timeout", "60").code == 4
 
 
-def test_wait_goes_on_while_another_worker_has_just_created_it(several: StandInCluster, connectrt: Commands) -> None:
+def test_wait_continues_while_another_worker_has_just_created_it(several: StandInCluster, connectrt: Commands) -> None:
     connectrt.sleep = lambda _: several.add("late") if len(connectrt.slept) == 3 else None
     assert connectrt("wait", "late", "--timeout", "10").out == "connector late condition met\n"
     assert len(connectrt.slept) == 3

@@ -241,7 +241,7 @@ def test_an_answer_of_another_shape_is_no_trace(three: StandInCluster, connectrt
     assert "has an unexpected form: KeyError: 'workers'" in ended.err
 
 
-def test_nobody_answers(connectrt: Commands, cluster: StandInCluster) -> None:
+def test_no_server_answers(connectrt: Commands, cluster: StandInCluster) -> None:
     def down(_: str) -> None:
         raise httpx.ConnectError("connection refused")
 

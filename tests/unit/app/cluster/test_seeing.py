@@ -217,7 +217,7 @@ def test_logs_of_a_connector_and_of_a_task(cluster: StandInCluster, connectrt: C
 ROW = {"name": "bad", "type": "sink", "state": "RUNNING", "tasks": {"RUNNING": 1, "FAILED": 1}, "lag": 7, "errors": 1}
 
 
-def test_top_writes_once_where_nobody_looks(cluster: StandInCluster, connectrt: Commands) -> None:
+def test_top_writes_once_without_a_terminal(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.admin["/admin/overview"] = {
         "connectors": [
             ROW | {"aggregate": "DEGRADED", "abnormal": True, "why": "task 1 failed", "records_per_second": 12.0}
@@ -454,7 +454,7 @@ def test_shells_complete_words_and_names(
     assert connectrt.completed(f"{words} {incomplete}") == expected
 
 
-def test_completion_stays_silent_when_nobody_answers(cluster: StandInCluster, connectrt: Commands) -> None:
+def test_completion_stays_silent_when_no_worker_answers(cluster: StandInCluster, connectrt: Commands) -> None:
     def down(_: str) -> None:
         raise httpx.ConnectError("refused")
 

@@ -12,7 +12,7 @@ CHECKPOINTS = {"A.checkpoints.internal", "B.checkpoints.internal"}
 OTHERS = {"orders", "B.orders", "B.A.orders", "mm2-offset-syncs.B.internal", "__consumer_offsets"}
 
 
-def test_topics_tell_the_way_their_records_came() -> None:
+def test_topics_show_the_path_of_their_records() -> None:
     topics = MirroredTopics(DefaultReplicationPolicy(), frozenset(HEARTBEATS | CHECKPOINTS | OTHERS))
     assert topics.heartbeat_topics() == HEARTBEATS
     assert topics.checkpoint_topics() == CHECKPOINTS

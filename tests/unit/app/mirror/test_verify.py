@@ -83,11 +83,11 @@ def test_a_window_must_be_in_the_other_which_may_hold_more() -> None:
         ("c", "", 3, FailOver(lost=1)),
     ],
 )
-def test_a_group_that_goes_on_at_the_target(source: str, target: str, position: int, expected: FailOver) -> None:
+def test_a_group_that_continues_at_the_target(source: str, target: str, position: int, expected: FailOver) -> None:
     assert fail_over(Sides(log(source, 2), log(target), position)) == expected
 
 
-def test_a_digest_tells_everything_apart_that_a_copy_keeps() -> None:
+def test_a_digest_covers_everything_that_a_copy_keeps() -> None:
     variants = [
         digest(b"k", b"v", [], 1),
         digest(b"k", b"v", [], 2),

@@ -48,7 +48,7 @@ def test_fewer_records_take_windows_apart_and_always_the_newest() -> None:
     assert [window.source.start for window in chosen] == [10, 50, 90]
 
 
-def test_a_group_is_told_what_failing_over_would_mean() -> None:
+def test_a_group_shows_the_effect_of_a_failover() -> None:
     told = {
         "would resume exactly where it was": group((3, FailOver())),
         "would repeat 7 records": group((3, FailOver(repeated=5)), (2, FailOver(repeated=2))),

@@ -69,7 +69,7 @@ def test_a_worker_is_asked_with_the_requests_of_kip_875() -> None:
 
 
 @pytest.mark.parametrize(("body", "told"), [({"message": "not stopped"}, "not stopped"), (b"<html>", "<html>")])
-def test_a_refusal_is_told_in_the_workers_words(body: object, told: str) -> None:
+def test_a_refusal_is_shown_in_the_workers_words(body: object, told: str) -> None:
     with pytest.raises(ConnectError, match=f"answered 400: {told}"):
         AskedWorker("http://w:1", "a", Peers(400, body)).change(None)
 

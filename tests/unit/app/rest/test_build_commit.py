@@ -44,7 +44,7 @@ def test_a_work_tree_of_its_own(checkout: Path, tmp_path: Path) -> None:
     assert commit_of_checkout(tree) == HASH[:16]
 
 
-def test_without_a_checkout_the_installed_files_tell_builds_apart(tmp_path: Path) -> None:
+def test_without_a_checkout_the_installed_files_distinguish_builds(tmp_path: Path) -> None:
     assert commit_of_checkout(tmp_path) is None
     (tmp_path / "a.py").write_text("1")
     first = build_commit(tmp_path, tmp_path)

@@ -103,7 +103,7 @@ def test_invalid_store_is_reported_under_its_setting(properties: dict[str, str],
     assert list(caught.value.problems) == [setting]
 
 
-def test_both_stores_problems_are_told_at_once() -> None:
+def test_both_stores_problems_are_reported_at_once() -> None:
     with pytest.raises(BadConfigError) as caught:
         tls_settings(trust("none.jks") | key("none.p12"))
     assert set(caught.value.problems) == {"ssl.truststore.location", "ssl.keystore.location"}

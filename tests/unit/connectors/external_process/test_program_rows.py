@@ -189,7 +189,7 @@ def test_a_table_takes_the_schemas_types_and_fields() -> None:
         found.column("a", pa.table({"id": ["one"]}))
 
 
-def test_a_stream_no_one_asked_for_takes_the_first_ones_partition() -> None:
+def test_an_unrequested_stream_takes_the_first_streams_partition() -> None:
     found, _ = intake(["db-orders", "db-people"])
     found.other_names["orders"] = "db-orders"
     for name in ("orders", "people", "stranger"):

@@ -65,7 +65,7 @@ def test_rows_are_structs_with_typed_columns(file: Path) -> None:
     task.stop()
 
 
-def test_appended_rows_follow_and_a_restart_goes_on_after_the_last_row(file: Path) -> None:
+def test_appended_rows_follow_and_a_restart_resumes_after_the_last_row(file: Path) -> None:
     file.write_text("n\n1\n2")
     task = started(file)
     (batch,) = poll_all(task)

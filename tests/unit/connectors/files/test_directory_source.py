@@ -105,7 +105,7 @@ def test_files_may_come_in_the_order_of_their_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_a_restart_goes_on_in_the_middle_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+def test_a_restart_resumes_in_the_middle_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setattr(delimited_rows, "CHUNK_BYTES", 64)
     texts = {
         "csv": "n,text\n" + "".join(f'{n},"x\n{n}"\n' for n in range(100)),
@@ -171,7 +171,7 @@ def test_finished_file_waits_for_its_offset_to_be_stored(tmp_path: Path, done: s
     assert names(folder) == left
 
 
-def test_a_file_that_is_changed_after_it_was_read_is_not_deleted_but_read_anew(tmp_path: Path) -> None:
+def test_a_file_changed_after_it_was_read_is_read_again_and_not_deleted(tmp_path: Path) -> None:
     write(tmp_path, a="n\n1\n")
     run = Run(tmp_path, file_done="delete")
     (batch,) = run.task.poll() or ()
@@ -271,7 +271,7 @@ def test_a_file_that_is_no_parquet_fails_the_task_or_is_tolerated_and_left(tmp_p
     assert names(tmp_path) == ["a"]
 
 
-def test_parquet_rows_have_the_files_own_types_and_a_restart_goes_on_by_the_row(tmp_path: Path) -> None:
+def test_parquet_rows_have_the_files_types_and_a_restart_resumes_by_row(tmp_path: Path) -> None:
     at = dt.datetime(2026, 11, 21, 20, 30, 0, 123_456, tzinfo=dt.UTC)
     table = pa.table(
         {
@@ -315,7 +315,7 @@ def test_rows_with_maps_are_dicts_in_their_records(tmp_path: Path) -> None:
     assert batch.source_offset["row"] == 2
 
 
-def test_types_are_told_from_the_first_rows_when_wanted(tmp_path: Path) -> None:
+def test_types_are_inferred_from_the_first_rows_if_wanted(tmp_path: Path) -> None:
     write(tmp_path, a="n,f,b,t,day\n1,2.5,true,x,2026-01-01\n2,,false,y,2026-01-02")
     (_, row), _ = Run(tmp_path, schema_infer="true", schema="n:int16").poll()
     assert row == {"n": 1, "f": 2.5, "b": True, "t": "x", "day": "2026-01-01"}
@@ -357,7 +357,7 @@ def test_wrong_settings_are_named_at_the_start_and_by_validation(
     assert own | set(connector.validate(config)) == {name}
 
 
-def test_offsets_that_somebody_writes_are_checked() -> None:
+def test_altered_offsets_are_checked() -> None:
     connector, place = DirectorySourceConnector(), {"file": "/f"}
     assert connector.alter_offsets({}, [(place, {"line": 0, "position": 0}), (place, None)])
     assert connector.alter_offsets({"format": "parquet"}, [(place, {"row": 3})])

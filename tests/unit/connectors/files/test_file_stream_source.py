@@ -162,7 +162,7 @@ def test_another_file_under_the_name_is_read_from_its_beginning_however_long(
     task.stop()
 
 
-def test_a_file_saved_anew_by_an_editor_goes_on_at_the_position(file: Path) -> None:
+def test_a_file_saved_again_by_an_editor_continues_at_the_position(file: Path) -> None:
     file.write_text("one\ntwo\n")
     task = started(file)
     poll_all(task)

@@ -193,6 +193,6 @@ def test_the_body_is_written_in_the_charset_of_its_content_type(
     assert bodies == [body]
 
 
-def test_a_charset_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_charset_is_refused() -> None:
     with pytest.raises(BadConfigError, match="klingon"):
         CONFIG.parse({"http.url": "http://x", "http.content.type": "text/plain; charset=klingon"})

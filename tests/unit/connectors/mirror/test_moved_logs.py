@@ -127,7 +127,7 @@ def test_a_target_fails_only_where_no_altered_offset_explains_it() -> None:
         logs.check()
 
 
-def test_a_target_that_goes_on_is_nothing_to_speak_of() -> None:
+def test_an_unchanged_target_is_not_reported() -> None:
     logs, counts = targets("fail", P0)
     logs.arrived(P0, 17, 3)
     logs.arrived(TopicPartition("t", 1), 0, 3)

@@ -79,7 +79,7 @@ def test_identity_keeps_names_but_those_of_heartbeats_and_sees_no_loop_by_them()
     assert not is_cycle(policy, "t", "B")
 
 
-def test_internal_topics_are_named_with_the_separator_unless_told_otherwise() -> None:
+def test_internal_topics_are_named_with_the_separator_by_default() -> None:
     config = {"replication.policy.separator": "_"}
     assert replication_policy(config).offset_syncs_topic("B") == "mm2-offset-syncs_B_internal"
     dots = replication_policy({**config, "replication.policy.internal.topic.separator.enabled": "false"})

@@ -77,7 +77,7 @@ def test_a_pass_that_is_cut_off_comes_again_whole_for_its_rows_may_be_in_any_ord
         assert last_value(source.offsets.all()[0][1]) == 9
 
 
-def test_rows_in_the_order_of_the_cursor_go_on_behind_the_last_durable_page() -> None:
+def test_rows_in_the_order_of_the_cursor_resume_after_the_last_durable_page() -> None:
     samples.SHELVES["in_order"] = rows(12, 3)
     with harness("in_order", {**NEXT_PASS_AT_ONCE, "batch.max.rows": "3"}) as source:
         assert ids(source.poll()) == [0, 1, 2]

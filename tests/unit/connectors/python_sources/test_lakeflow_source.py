@@ -203,7 +203,7 @@ def test_a_bad_class_is_refused(settings: Mapping[str, str], words: str) -> None
         SourceHarness(LakeflowSourceConnector, settings).start()
 
 
-def test_an_ingestion_type_that_no_one_knows_fails() -> None:
+def test_an_unknown_ingestion_type_fails() -> None:
     with (
         harness(**{"option.kind": "magic"}) as source,
         pytest.raises(ConnectError, match=r"magic is not supported. Supported are snapshot"),

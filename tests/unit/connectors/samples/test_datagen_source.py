@@ -84,7 +84,7 @@ def test_every_quickstart_has_flat_rows(name: str) -> None:
     assert row_schema(fields, None).type is Type.STRUCT
 
 
-def test_a_task_goes_on_behind_its_offset_and_ends() -> None:
+def test_a_task_resumes_after_its_offset_and_ends() -> None:
     first = poll_all(task(max_records=25, batch_records=10, schema="orders"))
     assert [len(batch.values) for batch in first] == [10, 10, 5]
     assert [batch.source_offset for batch in first] == [{"n": 10}, {"n": 20}, {"n": 25}]

@@ -90,7 +90,7 @@ def test_a_verifiable_source_sends_and_prints_numbers(capsys: pytest.CaptureFixt
     assert json.loads(lines(capsys)[0])["committed"] is True
 
 
-def test_a_verifiable_source_goes_on_behind_the_stored_number() -> None:
+def test_a_verifiable_source_resumes_after_the_stored_number() -> None:
     assert numbers(started(VerifiableSourceTask(), NUMBERS, {"seqno": 41}).poll())[:2] == [42, 43]
 
 

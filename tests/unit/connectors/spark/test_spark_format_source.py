@@ -53,7 +53,7 @@ def test_one_task_reads_everything() -> None:
     assert connector.exactly_once_support(GOOD) is ExactlyOnceSupport.UNSUPPORTED
 
 
-def test_offsets_that_somebody_writes_fit_the_mode() -> None:
+def test_altered_offsets_must_fit_the_mode() -> None:
     connector, place = SparkFormatSourceConnector(), {"format": "jdbc", "table": "a.b"}
     good = {
         "once": {"rows": 1},

@@ -176,7 +176,7 @@ def test_a_value_that_does_not_fit_ends_the_read_or_is_left_out(caplog: pytest.L
         (("{}",), "an object without fields has no column. Set the type"),
     ],
 )
-def test_a_sample_that_does_not_tell_is_said(texts: tuple[str, ...], said: str) -> None:
+def test_an_inconclusive_sample_is_an_error(texts: tuple[str, ...], said: str) -> None:
     given(*(record(text, schemas.STRING) for text in texts))
     with pytest.raises(BadConfigError, match=said):
         rows(decode("json"), value_converter=STRING)

@@ -57,7 +57,7 @@ def test_batches_are_planned_without_polling_and_hold_their_share_of_each_log(qu
     assert query.partitions(second, second) == []
 
 
-def test_a_batch_is_repeated_after_a_restart_and_lost_records_are_told(
+def test_a_batch_is_repeated_after_a_restart_and_lost_records_are_reported(
     query: RangeStreamReader, logs: dict[str, dict[int, str]]
 ) -> None:
     first = query.latestOffset({}, ReadMaxRows(6))

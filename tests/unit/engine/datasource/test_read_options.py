@@ -48,7 +48,7 @@ def test_defaults_are_there_and_can_be_changed() -> None:
     )
 
 
-def test_a_read_of_another_cluster_takes_bytes_as_they_are_unless_told_otherwise() -> None:
+def test_a_read_of_another_cluster_keeps_bytes_by_default() -> None:
     names, value = ("key.converter", "value.converter", "header.converter"), "value.converter"
     source, clients = KafkaSourceConnector(), KafkaExecutorClients()
     options = {"source.bootstrap.servers": "there:9092", "topics": "orders"}

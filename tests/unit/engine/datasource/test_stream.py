@@ -231,7 +231,7 @@ def test_a_batch_under_way_is_repeated_as_it_was_however_the_source_cuts_it_now(
     assert sorted(values(again, end, again.latestOffset(kept(end), ALL))) == ["a4", "a5", "b2"]
 
 
-def test_a_batch_that_the_source_cannot_repeat_is_told() -> None:
+def test_a_batch_that_the_source_cannot_repeat_is_an_error() -> None:
     source = Source()
     source.logs["a"] += ["a1", "a2", "a3"]
     end = source.query().latestOffset({}, ALL)

@@ -122,7 +122,7 @@ def test_until_latest_ends_at_the_first_poll_that_brings_nothing() -> None:
     assert len(rows(Script([record(1)], [], [record(2)]))) == 1
 
 
-def test_a_read_goes_on_while_the_task_knows_of_more() -> None:
+def test_a_read_continues_while_the_task_has_more() -> None:
     class Fetching(Script):
         def has_more(self) -> bool:
             return bool(self._polls)

@@ -349,7 +349,7 @@ def test_a_column_value_that_is_no_text_is_part_of_a_value(columns: str) -> None
         write_plan({"kafka.bootstrap.servers": "memory:1"}, schema, CLIENTS)
 
 
-def test_a_row_without_a_topic_is_told() -> None:
+def test_a_row_without_a_topic_is_an_error() -> None:
     with pytest.raises(DataError, match="a row has no topic"):
         to_kafka(TEXTS, [texts("a", topic=None)])
 

@@ -210,7 +210,7 @@ def test_a_large_message_crosses_whole_both_ways(channel: ControlChannel, owner:
     half.client.close()
 
 
-def test_two_threads_may_send_while_a_third_hears(channel: ControlChannel, owner: Owner) -> None:
+def test_two_threads_may_send_while_a_third_receives(channel: ControlChannel, owner: Owner) -> None:
     half = Half(channel, owner, "writer")
 
     def send(name: int) -> None:

@@ -63,7 +63,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
         yield gateway
 
 
-def test_a_jvm_that_ends_is_told_and_not_waited_for(gateway: Gateway) -> None:
+def test_a_jvm_that_ends_is_reported_and_not_awaited(gateway: Gateway) -> None:
     heard = Heard()
     background = BackgroundSession(lambda: gateway.session, heard.report)
     gateway.accept().close()  # as the kernel closes what a killed process held
@@ -73,7 +73,7 @@ def test_a_jvm_that_ends_is_told_and_not_waited_for(gateway: Gateway) -> None:
     assert gateway.ended_by == []  # no call into a dead JVM
 
 
-def test_a_context_that_was_stopped_behind_our_back_is_told(gateway: Gateway) -> None:
+def test_a_context_stopped_by_other_code_is_reported(gateway: Gateway) -> None:
     heard = Heard()
     BackgroundSession(lambda: gateway.session, heard.report)
     line = gateway.accept()
@@ -95,7 +95,7 @@ def test_an_end_that_was_asked_for_is_no_news(gateway: Gateway) -> None:
     assert not heard.told.wait(0.3)
 
 
-def test_a_session_that_cannot_be_made_is_told() -> None:
+def test_a_session_that_cannot_be_created_is_reported() -> None:
     heard = Heard()
 
     def failing() -> Any:
@@ -107,7 +107,7 @@ def test_a_session_that_cannot_be_made_is_told() -> None:
     background.close(stops=True)  # raises nothing
 
 
-def test_a_control_channel_whose_thread_ends_is_told(tmp_path: Path) -> None:
+def test_a_control_channel_whose_thread_ends_is_reported(tmp_path: Path) -> None:
     heard = Heard()
     channel = listen_unix(str(tmp_path / "c.sock"), 6_000)
     channel.on_thread_end = lambda why: heard.report(SupervisedPart.CHANNEL, why)

@@ -12,7 +12,7 @@ from py4j.protocol import Py4JError
 from spark_connect_rt.engine.driver import spark_session
 
 
-def test_sqls_classes_load_beside_the_context_and_are_done_before_a_session_is_made(
+def test_sqls_classes_load_in_parallel_with_the_context_before_the_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both, loaded, made = threading.Barrier(2, timeout=20), list[str](), list[str]()

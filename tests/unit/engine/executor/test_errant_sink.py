@@ -139,7 +139,7 @@ class Lane:
         assert not self.lane.is_alive()
 
 
-def test_no_offset_is_told_before_every_dead_letter_is_acknowledged() -> None:
+def test_no_offset_is_reported_before_every_dead_letter_is_acknowledged() -> None:
     clients = _Clients(TimedOutError("not yet"), TimedOutError("not yet"))
     lane = Lane(clients, tolerance="all", dlq="dead").run("a", "bad", "b")
     wait_until(lambda: bool(lane.committed()))

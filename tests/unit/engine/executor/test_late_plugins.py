@@ -97,7 +97,7 @@ def test_without_a_driver_elsewhere_or_with_a_lost_one_nothing_happens(
     assert not fetch_late_plugins(tmp_path)
 
 
-def test_a_half_that_asks_beside_changes_nothing_of_the_slice(
+def test_a_half_that_asks_separately_does_not_change_the_slice(
     tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slice_ = ask_through(channel, [], monkeypatch)

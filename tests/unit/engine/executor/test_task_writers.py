@@ -178,7 +178,7 @@ def test_a_flooded_lane_holds_the_slot_back_while_the_driver_is_slow(small_queue
     assert source_task_writer.totals.records == 10
 
 
-def test_an_abandoned_lane_holds_nobody_back(small_queue: int) -> None:
+def test_an_abandoned_task_writer_delays_no_other(small_queue: int) -> None:
     source_task_writer = SourceTaskWriter(5, LAUNCH, _Reports(), MemoryExecutorClients())
     flood = _Flood(source_task_writer, 10)
     assert flood.rests_at(small_queue)

@@ -128,7 +128,7 @@ def test_an_aborted_transaction_leaves_its_offsets_only(lane: Lane) -> None:
     assert [report["n"] for report in lane.reports if report["op"] == "durable"] == [0, 1]
 
 
-def test_a_task_that_wants_it_hears_of_each_record_and_not_of_its_offsets() -> None:
+def test_a_task_is_notified_of_each_record_if_it_wants_and_not_of_offset_records() -> None:
     lane = Lane(MemoryExecutorClients(), DeliveryReports.RECORDS)
     lane.batch("bad", "worse")
     lane.row(RowKind.ABORT)

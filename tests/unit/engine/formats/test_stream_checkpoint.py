@@ -54,7 +54,7 @@ def test_the_checkpoint_of_another_connector_is_refused_by_its_name(tmp_path: Pa
     assert checkpoint_of(tmp_path, "theirs").offset_of(3) == STORED
 
 
-def test_a_connectors_own_checkpoint_begins_anew_and_what_others_put_there_stays(tmp_path: Path) -> None:
+def test_a_connectors_checkpoint_is_reset_and_other_files_stay(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     checkpoint_of(folder).prepare(None)
     begin_batch(folder, 0, {"t": {"0": 1}})

@@ -125,7 +125,7 @@ def test_a_move_that_is_refused_keeps_the_staged_file(table: Table) -> None:
     assert table.rows() == ["0", "1"]
 
 
-def test_a_name_that_is_taken_by_another_file_is_told(table: Table) -> None:
+def test_a_name_taken_by_another_file_is_an_error(table: Table) -> None:
     table.path.mkdir()
     (table.path / "part-1-x1.parquet").write_text("a file of somebody else")
     with pytest.raises(OSError, match=r"could not move .*part-1-x1"):

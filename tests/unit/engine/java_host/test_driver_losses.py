@@ -81,7 +81,7 @@ def test_a_shortage_that_passes_fails_no_connector() -> None:
     machine.host.close()
 
 
-def test_losses_that_go_on_for_long_fail_the_connectors() -> None:
+def test_losses_over_a_long_time_fail_the_connectors() -> None:
     machine = Machine(guilty_after_ms=0, guilty_losses=5)
     for number in range(4):
         machine.jvms[-1].die(f"killed {number}")

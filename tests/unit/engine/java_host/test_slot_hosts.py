@@ -269,7 +269,7 @@ def test_end_of_an_empty_jvm_is_not_a_loss_and_the_next_task_gets_another() -> N
     assert (len(machine.jvms), task.gone) == (LOSSES_PART + 1, [])
 
 
-def test_a_jvm_that_starts_when_nobody_wants_it_any_more_ends() -> None:
+def test_a_jvm_that_starts_after_its_tasks_ended_ends() -> None:
     going, jvms = threading.Event(), list[FakeJvm]()
 
     def start(code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:

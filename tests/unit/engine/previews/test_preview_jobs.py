@@ -157,7 +157,7 @@ def test_one_that_hangs_is_cut_off_and_cancelled_and_keeps_what_it_showed() -> N
     assert world.cancelled == [world.group]
 
 
-def test_a_task_that_does_not_stop_holds_up_nobody() -> None:
+def test_a_task_that_does_not_stop_delays_no_other() -> None:
     def body(job: PreviewJob, process: Process) -> None:
         says(job, process, op="previewed", stages="[]")
         says(job, process, op="doing", what="stopping the task", ended="records")

@@ -145,7 +145,7 @@ def test_a_partition_that_comes_later_is_waited_for() -> None:
     assert copied(links, [blob(0, LARGE)]) == ([(0, 0, 1)], None)
 
 
-def test_a_partition_that_nobody_knows_is_a_failure_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_partition_is_a_permanent_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither what a poll is tried again for nor what a mirror waits for: its task would stand still for ever."""
     monkeypatch.setattr(batch_sender, "UNKNOWN_LIMIT_S", 0.02)
     links = Links()

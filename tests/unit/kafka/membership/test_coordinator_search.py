@@ -80,7 +80,7 @@ def test_one_link_is_kept_when_two_brokers_answer(monkeypatch: pytest.MonkeyPatc
     assert sum(link.closed for link in links) <= 1
 
 
-def test_every_brokers_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_brokers_failure_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"a": failing(OSError("refused")), "b": failing(CoordinatorUnknownError("loading"))}
     with pytest.raises(CoordinatorUnknownError, match="a:1: refused; b:2: loading"):
         search(monkeypatch, **answers)

@@ -140,7 +140,7 @@ def test_kerberos_takes_the_keytab_of_the_jaas_line(monkeypatch: pytest.MonkeyPa
     assert os.environ["KRB5_CLIENT_KTNAME"] == f"FILE:{keytab}"
 
 
-def test_tls_checks_the_host_name_unless_told_otherwise() -> None:
+def test_tls_checks_the_host_name_by_default() -> None:
     context = connection_arguments({"security.protocol": "SSL"})["ssl_context"]
     assert context.check_hostname
     config = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}

@@ -85,7 +85,7 @@ def gone(code: int = KafkaError.UNKNOWN_TOPIC_OR_PART, partition: int = 0) -> Ev
     return Event(error=KafkaError(code), partition=partition)
 
 
-def test_rows_read_before_and_beside_an_error_come_first_and_then_the_error_once(
+def test_rows_read_with_an_error_are_returned_first_and_then_the_error_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     records = [Event(at) for at in range(5)]
@@ -93,7 +93,7 @@ def test_rows_read_before_and_beside_an_error_come_first_and_then_the_error_once
     assert polled(consumer, 3) == [[0, 1, 2, 3, 4], NotFoundError, None]
 
 
-def test_every_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = consumer_of(
         monkeypatch, Event(0), gone(), gone(KafkaError.TOPIC_AUTHORIZATION_FAILED, partition=1), Event(1)
     )
@@ -105,12 +105,12 @@ def test_an_error_that_the_client_itself_waits_out_is_not_raised(monkeypatch: py
     assert polled(consumer_of(monkeypatch, *passing, Event(1)), 2) == [[1], None]
 
 
-def test_an_error_with_nothing_before_it_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_with_nothing_before_it_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = consumer_of(monkeypatch, gone(), Event(7))
     assert polled(consumer, 3) == [NotFoundError, [7], None]
 
 
-def test_nothing_is_told_of_a_partition_that_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_reported_of_a_partition_that_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = consumer_of(monkeypatch, Event(0), gone(), Event(1))
     place = TopicPartition("gone", 0)
     consumer.assign({place: 5})

@@ -33,11 +33,11 @@ def test_ignored_setting_is_named(name: str, text: str) -> None:
     assert not_honoured({**SERVERS, name: text}) == [name]
 
 
-def test_the_mechanism_that_nobody_names_is_javas() -> None:
+def test_the_default_mechanism_is_javas() -> None:
     assert not_honoured({**SERVERS, "security.protocol": "SASL_SSL"}) == ["sasl.mechanism"]
 
 
-def test_every_bad_value_is_told_at_once() -> None:
+def test_every_bad_value_is_reported_at_once() -> None:
     with pytest.raises(BadConfigError) as told:
         fetch_settings({**SERVERS, "fetch.min.bytes": "few", "fetch.max.wait.ms": "soon"})
     assert set(told.value.problems) == {"fetch.min.bytes", "fetch.max.wait.ms"}

@@ -62,7 +62,7 @@ def test_position_beyond_a_shorter_log_goes_back_to_its_end_not_its_beginning(
     assert read(consumer, 1) == [(3, "D")]
 
 
-def test_rows_that_were_answered_but_not_returned_are_read_anew(broker: FakeBroker, consumer: FetchConsumer) -> None:
+def test_rows_that_were_fetched_but_not_returned_are_read_again(broker: FakeBroker, consumer: FetchConsumer) -> None:
     broker.write("a", "b", "lost", "lost")
     consumer.assign({PLACE: 0})
     assert read(consumer, 1, most=1) == [(0, "a")]
@@ -122,7 +122,7 @@ def test_a_leader_that_knows_no_such_epoch_means_the_reset_policy(broker: FakeBr
     assert read(consumer, 1) == [(0, "A")]
 
 
-def test_brokers_that_tell_no_epochs_are_read_as_ever(broker: FakeBroker, consumer: FetchConsumer) -> None:
+def test_brokers_without_epochs_are_read_as_before(broker: FakeBroker, consumer: FetchConsumer) -> None:
     broker.versions = {METADATA: (0, 5), FETCH: (4, 11), LIST_OFFSETS: (1, 5)}
     broker.write("a")
     consumer.assign({PLACE: 0})

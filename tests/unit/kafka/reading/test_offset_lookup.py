@@ -61,7 +61,7 @@ def test_unresolved_transient_error_stays_retriable(code: int) -> None:
         look_up_offsets(Consumer(code, for_ever=True), {PLACE: NEXT}, 0.1)
 
 
-def test_a_topic_that_no_broker_knows_is_told_from_leaders_that_change() -> None:
+def test_an_unknown_topic_is_distinguished_from_moving_leaders() -> None:
     for code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
         with pytest.raises(UnknownTopicError):
             look_up_offsets(Consumer(code, for_ever=True), {PLACE: NEXT}, 0.05)

@@ -35,7 +35,7 @@ def test_rows_keep_their_order_in_their_partition(partitions: list[int]) -> None
     assert placed(rows, {TOPIC: b"t"}) == expected
 
 
-def test_topics_are_told_apart() -> None:
+def test_topics_are_distinguished() -> None:
     rows = [
         {"topic": topic, "partition": 0, "value": value} for topic, value in (("a", b"1"), ("b", b"2"), ("a", b"3"))
     ]
@@ -72,7 +72,7 @@ def test_a_row_without_partition_goes_by_its_key_or_anywhere() -> None:
         ({"value": b"1", "topic": "t"}, None, ("t", 2)),
     ],
 )
-def test_rows_of_one_place_go_there_however_it_is_told(
+def test_rows_with_a_partition_go_there_in_every_form(
     row: dict[str, Any], metadata: dict[bytes, bytes] | None, place: tuple[str, int]
 ) -> None:
     batch = rows_batch([row], metadata)

@@ -68,7 +68,7 @@ def changed(blob: bytes, *fields: tuple[str, int, int]) -> bytes:
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-def test_a_batch_goes_on_with_nothing_changed_but_its_head(codec: int) -> None:
+def test_a_batch_is_passed_on_with_only_its_head_changed(codec: int) -> None:
     blob = batch(70, A, B, C, producer=9, transactional=True, codec=codec)
     (piece,) = pieces(blob, 70)
     assert (piece.last, piece.count, piece.times, list(piece.runs())) == (72, 3, (1_070, 1_072), [(70, 3)])
@@ -102,7 +102,7 @@ def test_a_batch_that_compaction_emptied_is_passed_over() -> None:
     assert behind(5, empty, []) == 6
 
 
-def test_times_that_a_broker_gave_go_on_as_their_records_times() -> None:
+def test_times_that_a_broker_gave_become_the_records_times() -> None:
     blob = changed(batch(0, A, B), (">h", 21, 0x08), (">q", 35, 5_555))
     (piece,) = pieces(blob)
     assert records(sent(piece)) == [(0, *A, 5_555), (1, *B, 5_555)]

@@ -63,13 +63,13 @@ def _crc32c(data: bytes) -> int:
 
 @pytest.mark.parametrize("cut", [0, 1, 30, 100])
 @pytest.mark.parametrize("position", [0, 8, 40])
-def test_the_heads_tell_where_batches_end(position: int, cut: int) -> None:
+def test_the_heads_show_where_batches_end(position: int, cut: int) -> None:
     whole = batch(0, (b"a", b"1"), (b"b", b"2")) + marker(5, 7, COMMIT) + batch(9, (b"c", b"x" * 50), codec=3)
     batches = whole[: len(whole) - cut]
     assert offset_behind(batches, position) == latest_of(0, position, batches).next_offset
 
 
-def test_an_older_format_is_not_told_by_its_head() -> None:
+def test_an_older_format_is_not_recognized_by_its_head() -> None:
     old = bytearray(batch(0, (b"a", b"1")))
     old[16] = 1
     assert offset_behind(bytes(old), 3) == 3
@@ -113,7 +113,7 @@ def test_compressed_batches(codec: int) -> None:
     assert [record.value for record in latest_of(0, 0, blob).records] == [b"49"]
 
 
-def test_a_damaged_batch_is_told() -> None:
+def test_a_damaged_batch_is_reported() -> None:
     blob = bytearray(batch(4, (b"a", b"1")))
     blob[-1] ^= 1
     with pytest.raises(DataError, match="offset 4 is damaged"):

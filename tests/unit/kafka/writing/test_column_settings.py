@@ -31,7 +31,7 @@ def test_a_source_task_s_usual_properties_are_honoured() -> None:
     assert settings.reports_offsets
 
 
-def test_offsets_are_told_to_who_asks() -> None:
+def test_offsets_are_reported_to_callers_that_ask() -> None:
     settings = column_settings({name: text for name, text in USUAL.items() if name not in OFFSET_REPORTS})
     assert settings is not None
     assert not settings.reports_offsets

@@ -155,7 +155,7 @@ def test_every_wrong_setting_is_a_line_and_what_can_be_looked_at_is_looked_at(ch
     assert (only.check, only.setting, only.ok) == ("validation", "connector.class", False)
 
 
-def test_a_name_that_is_there_is_said_and_where_it_goes_on(checking: Checking) -> None:
+def test_an_existing_name_is_reported_with_its_position(checking: Checking) -> None:
     line = checking.line("name", name="src")
     assert (line.level, line.ok) == ("warning", True)
     assert "resumes from its stored offsets" in checking.line("offsets", name="src").what

@@ -106,6 +106,6 @@ def test_a_cursor_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(
     "text", ["x", "é", "W10", "[]", "W1tbXV0", "A" * 300_000, "bnVsbA", encode_cursor("id", {0: -1})]
 )
-def test_a_cursor_of_somebody_else(text: str) -> None:
+def test_a_cursor_of_another_query(text: str) -> None:
     with pytest.raises(BadRequestError, match="not a valid cursor"):
         decode_cursor(text, "id")

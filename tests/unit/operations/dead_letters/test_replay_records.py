@@ -158,6 +158,6 @@ def test_ended_replays_are_forgotten_the_oldest_first() -> None:
         (b"\xff", b"\xff"),
     ],
 )
-def test_a_record_of_somebody_else_is_left_out(key: bytes | None, value: bytes) -> None:
+def test_a_record_of_another_program_is_left_out(key: bytes | None, value: bytes) -> None:
     records = fed(definition_record(REPLAY), (key or b"", value) if key is not None else (b"", value))
     assert (records.refused, [entry.replay.id for entry in records.all()]) == (1, ["a"])

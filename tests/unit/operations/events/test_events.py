@@ -133,7 +133,7 @@ def test_changes_are_seen_by_all_workers_and_shown_once(workers: ManagedWorkers)
     assert [event["at_ms"] for event in found] == sorted((event["at_ms"] for event in found), reverse=True)
 
 
-def test_a_failure_is_one_line_with_its_trace_beside_it(workers: ManagedWorkers) -> None:
+def test_a_failure_is_one_line_with_a_trace_field(workers: ManagedWorkers) -> None:
     faults.raises("a-0.poll", ValueError("no such\ntable"))
     try:
         workers.ask("w1", "PUT", "/connectors/a/config", source(tasks=1))
@@ -147,7 +147,7 @@ def test_a_failure_is_one_line_with_its_trace_beside_it(workers: ManagedWorkers)
     assert "Traceback" in failed[0]["details"]["trace"]
 
 
-def test_restarts_by_policy_and_changed_offsets_are_events_of_whoever_made_them(workers: ManagedWorkers) -> None:
+def test_restarts_by_policy_and_changed_offsets_are_events_of_their_authors(workers: ManagedWorkers) -> None:
     faults.raises("a-0.poll", ValueError("no"))
     policy = {"errors.restart.policy": "backoff", "errors.restart.delay.ms": "50", "errors.restart.max": "2"}
     try:
@@ -206,7 +206,7 @@ def test_a_parameter_that_cannot_be_read_is_refused(workers: ManagedWorkers, que
     assert words in answer.json()["message"]
 
 
-def test_a_stream_goes_on_behind_the_last_event_on_another_worker(
+def test_a_stream_resumes_after_the_last_event_on_another_worker(
     workers: ManagedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest_events, "LOOK_EACH_S", 0.2)

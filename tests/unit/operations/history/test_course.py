@@ -73,7 +73,7 @@ def test_a_point_that_is_too_large_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("from_minute", "to_minute", "found"), [(0, 9, [0, 5]), (3, 9, [0, 5]), (6, 9, [5]), (1, 4, [0])]
 )
-def test_the_last_point_before_tells_where_it_was(from_minute: int, to_minute: int, found: list[int]) -> None:
+def test_the_last_point_before_shows_where_it_was(from_minute: int, to_minute: int, found: list[int]) -> None:
     parts = [part_of([point(0, {"a": 1})]), part_of([point(0, {"a": 1}), point(5, {"a": 2})])]
     points = merged(parts, START_MS + from_minute * MINUTE_MS, START_MS + to_minute * MINUTE_MS)
     assert [(at_ms - START_MS) // MINUTE_MS for at_ms, _ in points] == found

@@ -61,7 +61,7 @@ def test_only_what_moved_is_written() -> None:
     looking.keeper.stop()
 
 
-def test_the_next_leader_goes_on_where_the_last_one_was() -> None:
+def test_the_next_leader_continues_where_the_last_one_was() -> None:
     looking = Looking()
     looking.keeper.look()
     looking.keeper.stop()

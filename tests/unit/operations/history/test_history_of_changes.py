@@ -93,7 +93,7 @@ def test_offsets_and_loggers_are_changes_too(group: HistoryWorkers) -> None:
     assert (loggers["org.y"]["worker_id"], loggers["org.y"]["note"]) == ("w2:8083", "of this worker only")
 
 
-def test_connect_goes_on_without_the_topic_and_reads_say_so(group: HistoryWorkers) -> None:
+def test_connect_continues_without_the_topic_and_reads_say_so(group: HistoryWorkers) -> None:
     group.topics.changes.reachable = False
     group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
     group.ok("PUT", "/connectors/a/pause")

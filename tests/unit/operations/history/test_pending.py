@@ -42,7 +42,7 @@ def test_author_is_known_whether_answer_or_change_comes_first(here: bool, delay_
     assert [entry.asked for entry in pending.take_due(1_000 + delay_ms)] == [asked]
 
 
-def test_an_answer_of_something_else_or_of_long_ago_names_nobody() -> None:
+def test_an_answer_of_another_or_an_old_request_names_no_user() -> None:
     pending, asked = UnrecordedChanges(), RequestedBy("ada@h", "", True)
     pending.answered(SetTargetState("a", TargetState.PAUSED), asked, 100_000)
     pending.answered(PUT, asked, 1_000)

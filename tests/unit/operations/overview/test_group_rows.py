@@ -201,7 +201,7 @@ def test_changes_without_a_known_state_start_from_now(made: Made) -> None:
     assert (changes(rows, 1) or {})["changed"]  # older than anything: all of it
 
 
-def test_one_thread_looks_while_somebody_follows_and_ends_when_no_one_does(
+def test_one_thread_polls_while_a_reader_follows_and_ends_without_readers(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from spark_connect_rt.operations.overview import group_overview as group_rows

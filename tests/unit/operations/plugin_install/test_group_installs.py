@@ -107,7 +107,7 @@ def test_one_installs_and_all_have_it_also_one_that_comes_later(group: Group, tm
     assert set(group.refreshed) == set("abc")
 
 
-def test_nobody_says_installed_before_it_can_be_used(group: Group, tmp_path: Path) -> None:
+def test_a_plugin_is_reported_as_installed_only_when_it_can_be_used(group: Group, tmp_path: Path) -> None:
     a, b = group.worker("a"), group.worker("b")
     group.may_refresh.clear()  # a search that asks Java takes its time
     source = WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip")))
@@ -197,7 +197,7 @@ def test_a_standalone_worker_needs_no_topic(group: Group, tmp_path: Path) -> Non
     assert (states(installs), group.made) == ({}, False)
 
 
-def test_records_that_no_one_of_ours_wrote_are_left_out(tmp_path: Path) -> None:
+def test_records_of_other_programs_are_left_out(tmp_path: Path) -> None:
     plugin = Installer(PluginFolder(tmp_path / "p"), (), 10_000_000, lambda: 1).install(
         WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "ann"
     )

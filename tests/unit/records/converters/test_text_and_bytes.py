@@ -82,7 +82,7 @@ def test_bytes_pass_and_everything_else_is_refused() -> None:
      ('"1"', s.STRING, '"1"'), ("{oops", s.STRING, "{oops"), ("2020-01-02", logical.date_schema(), dt.date(2020, 1, 2)),
      ("99999999999999999999", logical.decimal_schema(0), Decimal("99999999999999999999"))]
 )  # fmt: skip
-def test_headers_tell_their_type_from_the_text(text: str, schema: s.Schema | None, value: Any) -> None:
+def test_headers_infer_their_type_from_the_text(text: str, schema: s.Schema | None, value: Any) -> None:
     assert SimpleHeaderConverter().to_connect_header("t", "h", text.encode()) == (schema, value)
 
 

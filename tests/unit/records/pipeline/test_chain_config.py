@@ -69,7 +69,7 @@ def test_a_wrong_setting_is_named(change: dict[str, str], setting: str, word: st
 
 
 @pytest.mark.parametrize(("version", "word"), [("0.0.1", "not found that matches"), ("[1", "is no version")])
-def test_a_wrong_version_is_told_of_the_version_and_of_the_class(version: str, word: str) -> None:
+def test_a_wrong_version_is_an_error_of_the_version_and_of_the_class(version: str, word: str) -> None:
     problems = chain_problems({**GOOD, "transforms.drop.plugin.version": version}, FIND)
     assert list(problems) == ["transforms.drop.type", "transforms.drop.plugin.version"]
     assert all(word in why[0] for why in problems.values())

@@ -29,7 +29,7 @@ def converted(value: object, today: dt.date = dt.date(2026, 6, 1), **config: str
         ("01/01/47", dt.date(2040, 6, 1), 2047),
     ],
 )
-def test_years_of_two_digits_are_told_from_eighty_years_ago_on(text: str, today: dt.date, year: int) -> None:
+def test_years_of_two_digits_begin_eighty_years_ago(text: str, today: dt.date, year: int) -> None:
     moment = converted(text, today, target_type="Timestamp", format="dd/MM/yy")
     assert isinstance(moment, dt.datetime)
     assert moment.year == year

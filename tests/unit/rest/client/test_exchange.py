@@ -63,7 +63,7 @@ def test_the_next_address_is_asked_when_one_is_down() -> None:
     assert run(calls.connector_names(), [said(200, [])], first=1) == ([], ["b"])
 
 
-def test_a_read_goes_on_after_silence_and_a_gateways_complaint_a_write_never() -> None:
+def test_reads_are_retried_after_silence_and_gateway_errors_and_writes_are_not() -> None:
     assert run(calls.connector_names(), [SILENT, said(200, [])])[1] == ["a", "b"]
     assert run(calls.connector_names(), [said(503), said(200, [])])[1] == ["a", "b"]
     with pytest.raises(TimedOutError, match="not known"):

@@ -11,7 +11,7 @@ from spark_connect_rt.engine.java_host.stages.converters import JavaConverter
     ("java_class", "told"),
     [("io.confluent.connect.avro.AvroConverter", "false"), ("org.apache.kafka.connect.json.JsonConverter", None)],
 )
-def test_a_registry_is_told_not_to_register(java_class: str, told: str | None) -> None:
+def test_a_previewed_converter_does_not_register_schemas(java_class: str, told: str | None) -> None:
     class Made(JavaConverter):
         """One plug-in."""
 
