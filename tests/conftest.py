@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,14 @@ import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
 from spark_connect_rt.base import hidden_values
-from spark_connect_rt.base.cache import KAFKA_VERSION
+from spark_connect_rt.base.cache import KAFKA_VERSION, exclusive
 from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.connectors.mirror import named_class
 from spark_connect_rt.engine.executor import task_logs
 from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.java_test_plugins import java_plugin_path
 
+ROOT = Path(__file__).parents[1]
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
 
 
@@ -62,6 +65,23 @@ def _as_it_was() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def java() -> Java:
     return find_java()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout: built once for all processes of a run, for it compiles the Java host."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "shared-wheel"
+    with exclusive(shared / "shared-wheel.lock"):
+        if not folder.exists():
+            draft = tmp_path_factory.mktemp("wheel")
+            command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(draft)]
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            draft.rename(folder)
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import sysconfig
 import venv
 import zipfile
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import ROOT
 from tests.e2e.submitted import plain_environment
 
 TIMES = pytest.StashKey[list[tuple[str, str]]]()
@@ -39,19 +37,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("times and counts")
         for story, line in rows:
             terminalreporter.write_line(f"{story:<26} {line}")
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="session")

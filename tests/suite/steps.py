@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.suite.other_spark import LINES
 
 PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
-REAL = ("tests/integration", "tests/parity/live", "tests/e2e", "tests/system")
+REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
 # Stories of several workers, brokers or nodes at once: one after another, for each alone has a dozen processes that
 # compute, and beside each other they only keep each other waiting (three at once: load 40, three times as long).
 GROUP_STORIES = (
@@ -28,6 +28,8 @@ GROUP_STORIES = (
     "tests/integration/spark/test_shipped_format.py",
     "tests/integration/kafka/test_coordinator_moves.py",
     "tests/integration/programs/test_tap_postgres.py",
+    "tests/system",
+    "tests/integration/kafka/test_mirror.py",
 )
 # Beside one lane that computes in one process. Three such lanes on two cores kept a broker from its controller for nine
 # seconds: fenced while it lived, and no partition had a leader.
@@ -140,7 +142,7 @@ RUNS: dict[str, Run] = {
     "all": Run(
         (
             (QUIET,),
-            ((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER, *BENCH_SMOKE), (*SEVERAL, *JVMS)),
+            ((*STATIC, *OLDEST_SPARK, *BROWSER), (*SEVERAL, *JVMS, *BENCH_SMOKE, *SIMULATION)),
             (UNIT,),
             (GROUPS, REAL_PROCESSES),
         ),

@@ -18,8 +18,8 @@ ADDRESS = "http://one:8083"
 class Browser:
     """Reads pages, and does what a page's script would: it sends the token of the last page with each action."""
 
-    def __init__(self, group: StandIn) -> None:
-        self.group, self.console = group, Console()
+    def __init__(self, group: StandIn, console: Console | None = None) -> None:
+        self.group, self.console = group, console or Console()
         self.console.asks(group.app)
         self.client = TestClient(self.console.in_front_of(group.app), base_url=ADDRESS)
         self.token = ""
@@ -42,6 +42,12 @@ def group() -> StandIn:
     return StandIn()
 
 
+@pytest.fixture(scope="session")
+def console() -> Console:
+    """The console of all tests that do not end it: FastAPI analyses each of its routes when it is made."""
+    return Console()
+
+
 @pytest.fixture
-def browser(group: StandIn) -> Browser:
-    return Browser(group)
+def browser(group: StandIn, console: Console) -> Browser:
+    return Browser(group, console)

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from spark_connect_rt.app.rest.rest_app import create_app
@@ -29,14 +30,29 @@ def ask(app: ASGIApp, method: str, path: str, body: bytes | None = None, **heade
     return asyncio.run(send())
 
 
-@pytest.fixture
-def herder() -> FakeHerder:
+@pytest.fixture(scope="session")
+def served() -> FakeHerder:
+    """The herder of ``application``, as the test before left it."""
     return FakeHerder()
 
 
+@pytest.fixture(scope="session")
+def application(served: FakeHerder) -> FastAPI:
+    """The whole API. Made once: FastAPI analyses each of its routes, a tenth of a second of CPU."""
+    return create_app(served, request_limit_ms=200, management=EVERY_PART)
+
+
 @pytest.fixture
-def rest(herder: FakeHerder) -> Asked:
-    app = create_app(herder, request_limit_ms=200, management=EVERY_PART)
+def herder(served: FakeHerder) -> FakeHerder:
+    """A herder as it was made, the one that ``rest`` asks."""
+    vars(served).clear()
+    served.__init__()  # type: ignore[misc]
+    return served
+
+
+@pytest.fixture
+def rest(herder: FakeHerder, application: FastAPI) -> Asked:
+    app = application
 
     def asked(method: str, path: str, body: bytes | None = None, **headers: Any) -> httpx.Response:
         return ask(app, method, path, body, **headers)

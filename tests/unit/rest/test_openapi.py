@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from jsonschema import Draft202012Validator
 
 from spark_connect_rt.app.rest.openapi import OPERATIONS
@@ -37,9 +38,9 @@ from tests.unit.rest.test_around_the_api import basic, guard
 INTERNAL = {("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence")}
 
 
-@pytest.fixture
-def document(rest: Asked) -> dict[str, Any]:
-    answer = rest("GET", "/openapi.json")
+@pytest.fixture(scope="module")
+def document(application: FastAPI) -> dict[str, Any]:
+    answer = ask(application, "GET", "/openapi.json")
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()
     return found
