@@ -183,7 +183,7 @@ def test_a_logger_is_set_in_the_group(quick: Tab, stand_in: StandIn) -> None:
     assert targets == ["/admin/loggers/a.b?scope=cluster", "/admin/loggers/root?scope=worker"]
 
 
-def test_a_letter_is_edited_and_replayed_after_a_look(quick: Tab, stand_in: StandIn) -> None:
+def test_a_letter_is_edited_and_replayed_after_a_dry_run(quick: Tab, stand_in: StandIn) -> None:
     page = quick.open(f"{SINK}/dead-letters")
     dialog = quick.dialog(lambda: page.get_by_role("button", name="Edit letter 0/0").click())
     editor = dialog.get_by_role("textbox")

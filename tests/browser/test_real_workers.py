@@ -11,7 +11,7 @@ from tests.browser.real_group import RealGroup
 from tests.browser.tab import Tab
 
 
-def test_the_broken_connector_stands_first_with_its_error(tab: Tab) -> None:
+def test_the_broken_connector_comes_first_with_its_error(tab: Tab) -> None:
     page = tab.open()
     first = page.locator("#rows > tr").first
     expect(first).to_have_attribute("data-key", "broken")

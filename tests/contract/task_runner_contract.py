@@ -242,7 +242,7 @@ class TaskRunnerContract:
         worker.wait_sent("a", 4)
         assert worker.end(launch).drained
 
-    def test_pausing_twice_is_said_twice(self, worker: Worker) -> None:
+    def test_pausing_twice_is_reported_twice(self, worker: Worker) -> None:
         launch = worker.start("a", count="1")
         worker.wait_sent("a", 1)
         worker.runner.do(Pause(launch.task))

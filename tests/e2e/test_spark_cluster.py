@@ -209,7 +209,7 @@ def test_the_master_stopped_and_started_loses_no_slot(flow: Clustered, times: Ti
     flow.check()
 
 
-def test_an_idle_executor_goes_and_comes_again_with_its_task(flow: Clustered, times: Times) -> None:
+def test_an_idle_executor_ends_and_returns_with_its_task(flow: Clustered, times: Times) -> None:
     flow.await_executors(2, "before one is idle")
     stays, goes, reader = flow.executor(0), flow.executor(ALONE), flow.reader(0)
     story = FlowStory(flow, times, "dynamic allocation")

@@ -129,7 +129,7 @@ def test_without_tolerance_a_refused_record_fails_the_task() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405])
-def test_credentials_and_a_wrong_address_are_no_records_fault(status: int) -> None:
+def test_credentials_and_a_wrong_address_blame_no_record(status: int) -> None:
     with HttpService(lambda _: Response(status_code=status)) as service:
         sink = harness(service.url, errors_tolerance="all", auth_type="basic", auth_user="ann", auth_password="s3cret")
         for number in range(4):

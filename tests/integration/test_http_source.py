@@ -70,7 +70,7 @@ def test_only_what_is_newer_is_asked_for_also_after_a_restart() -> None:
         source.stop()
 
 
-def test_a_page_that_was_not_durable_comes_again() -> None:
+def test_a_page_that_was_not_durable_is_repeated() -> None:
     with HttpService(since) as service:
         source = harness(service.url, **SINCE)
         assert ids(source.poll(durable=False)) == [1, 2, 3]
@@ -141,7 +141,7 @@ def test_passes_are_an_interval_apart() -> None:
         source.stop()
 
 
-def test_a_server_that_asks_for_patience_gets_it_and_at_last_the_task_fails() -> None:
+def test_a_server_that_asks_for_patience_gets_it_and_finally_the_task_fails() -> None:
     answers = [
         Response(status_code=429, headers={"Retry-After": "7"}),
         Response(status_code=503),
@@ -186,7 +186,7 @@ def test_a_refusal_fails_the_task_and_shows_no_secret(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(("body", "settings"), [(b"{", {}), (b"{}", {"records_pointer": "/items"})])
-def test_a_body_that_is_none_is_errant(body: bytes, settings: dict[str, str]) -> None:
+def test_an_invalid_body_is_errant(body: bytes, settings: dict[str, str]) -> None:
     with HttpService(lambda _: Response(body)) as service:
         source = harness(service.url, **settings)
         with pytest.raises(DataError, match="/items"):

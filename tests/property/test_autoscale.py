@@ -106,7 +106,7 @@ def test_task_count_stays_within_bounds_and_changes_only_after_pauses(
 
 
 @pytest.mark.parametrize("text", ["", "4", "4..2", "0..3", "a..b", "1..9999999", "-1..3", "1...3", "1..200000"])
-def test_a_range_that_is_none_is_refused_in_words(text: str) -> None:
+def test_a_range_that_is_invalid_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match="min"):
         TaskRange.of(text)
 

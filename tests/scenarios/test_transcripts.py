@@ -13,13 +13,13 @@ STORIES = sorted(FOLDER.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_the_story_goes_as_written(path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_scenario_runs_as_written(path: Path, request: pytest.FixtureRequest) -> None:
     text = answered(path)
     if request.config.getoption("--rewrite"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_there_are_stories_and_each_says_why_it_exists() -> None:
+def test_there_are_scenarios_and_each_says_why_it_exists() -> None:
     assert len(STORIES) >= 8
     assert all(path.read_text(encoding="utf-8").startswith("# ") for path in STORIES)

@@ -300,7 +300,7 @@ def test_missing_classes_are_named_with_the_folder(host: DriverHost, tmp_path: P
     assert list(broken.list()) == []
 
 
-def test_a_heap_that_is_too_small_is_said_with_the_setting(tmp_path: Path) -> None:
+def test_a_heap_that_is_too_small_is_reported_with_the_setting(tmp_path: Path) -> None:
     small = driver_host(JvmSettings("1k"))
     with pytest.raises(BadConfigError, match=r"connectrt\.java\.heap: 1k is too small for a Java host"):
         registry(small, java_plugin_path()).class_of(SOURCE)().validate({})

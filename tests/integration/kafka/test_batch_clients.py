@@ -148,7 +148,7 @@ class TestKafkaBatchClients(KafkaClients):
             producer.produce(rows_batch([{"topic": topic, "partition": 9, "value": b"x"}]))
         producer.close()
 
-    def test_idempotence_and_compression_are_had_by_asking(self, topic: str) -> None:
+    def test_idempotence_and_compression_can_be_set(self, topic: str) -> None:
         producer = self.new_producer(
             **{"enable.idempotence": "true", "compression.type": "zstd", "compression.zstd.level": "3"}
         )

@@ -364,7 +364,7 @@ def _nobody(records: Sequence[LogRecord]) -> None:
     raise AssertionError(f"nothing can be read: {records}")
 
 
-def test_a_setting_without_effect_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_without_effect_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     properties: Mapping[str, str] = {"bootstrap.servers": "127.0.0.1:1", "metric.reporters": "x.Y"}
     with caplog.at_level("WARNING"):
         KafkaAdmin(properties)

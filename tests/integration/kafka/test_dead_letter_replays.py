@@ -142,7 +142,7 @@ def test_ten_thousand_letters_half_of_them_edited_and_three_times_killed(story: 
     assert story.worker.desk.page(LetterQuery("orders", filter={"replayed": "false"})).letters == []
 
 
-def test_a_worker_that_hangs_is_shut_out_by_the_one_that_takes_over(story: Story) -> None:
+def test_a_worker_that_hangs_is_fenced_by_its_successor(story: Story) -> None:
     for number in range(600):
         story.put(number, b"{}")
     story.written()

@@ -124,7 +124,7 @@ def states(herder: DistributedHerder, name: str) -> list[str]:
     return [status.connector.state, *(task.state for task in status.tasks)]
 
 
-def test_the_whole_story_on_a_real_broker(group: RealGroup) -> None:
+def test_the_whole_life_of_a_group_on_a_real_broker(group: RealGroup) -> None:
     first = group.start("w1")
     began_s = time.monotonic()
     config = {"connector.class": "MemorySource", "tasks.max": "4", "topic": "t", "records": "100"}

@@ -256,7 +256,7 @@ def test_the_sink_refuses_what_is_not_bytes_and_a_partition_that_is_not_there(
         assert sink.committed == {}
 
 
-def test_records_that_did_not_arrive_in_time_come_again_to_a_producer_without_a_past(topic: str) -> None:
+def test_late_records_are_sent_again_by_a_new_producer(topic: str) -> None:
     """One that failed answers every call with its failure: the task would never write again."""
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     hasty = {"target.producer.delivery.timeout.ms": "1000", "target.producer.request.timeout.ms": "500"}

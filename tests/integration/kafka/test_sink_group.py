@@ -186,7 +186,7 @@ class TestCooperativeKafkaSinkGroup(TestKafkaSinkGroup):
         second.group.close()
 
 
-def test_a_pattern_that_is_none_names_the_setting() -> None:
+def test_a_pattern_that_is_invalid_names_the_setting() -> None:
     group = KafkaSinkGroup({"bootstrap.servers": "127.0.0.1:1", "group.id": "g"})
     with pytest.raises(BadConfigError, match=r"topics\.regex"):
         group.subscribe([], "a(", lambda o: None, lambda p: None, lambda p: None)

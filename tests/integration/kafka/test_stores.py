@@ -65,7 +65,7 @@ def test_two_config_stores_agree_on_state_and_offset(new_log: NewLog) -> None:
     assert late.snapshot() == store.snapshot()
 
 
-def test_offsets_are_durable_when_they_are_said_to_be(new_log: NewLog) -> None:
+def test_offsets_are_durable_when_they_are_reported(new_log: NewLog) -> None:
     topic = fresh_name("offsets")
     store, reader = OffsetStore(new_log(topic, 5)), OffsetStore(new_log(topic, 5))
     store.start()

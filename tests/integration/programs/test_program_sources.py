@@ -117,7 +117,7 @@ def test_a_program_that_ends_in_mid_run_is_run_again_from_its_last_state(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_state_is_no_offset_before_its_records_are_durable(kind: str, program: str) -> None:
+def test_a_state_is_not_an_offset_before_its_records_are_durable(kind: str, program: str) -> None:
     config = {"streams": ["orders"], "rows": 400}
     with harness(kind, program, config) as source:
         taken = poll_until(source, lambda found: len(found) >= 300, durable=False)
@@ -141,7 +141,7 @@ def test_garbage_is_logged_and_broken_messages_are_errant(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deleted_row_is_a_tombstone_and_fields_without_a_schema_are_said(
+def test_a_deleted_row_is_a_tombstone_and_fields_without_a_schema_are_reported(
     kind: str, program: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     deleted = {"singer": "_sdc_deleted_at", "airbyte": "_ab_cdc_deleted_at"}[kind]

@@ -55,7 +55,7 @@ def test_the_bytes_are_the_wire_formats(registry: SchemaRegistry) -> None:
         (SchemaBuilder.array(s.INT32).build(), [1, 2], b"\x04\x02\x04\x00"),
     ],
 )
-def test_values_that_are_no_structs(registry: SchemaRegistry, schema: Schema, value: Any, payload: bytes) -> None:
+def test_values_that_are_not_structs(registry: SchemaRegistry, schema: Schema, value: Any, payload: bytes) -> None:
     avro_converter = converter(registry, is_key=True)
     data = avro_converter.from_connect_data("t", schema, value)
     assert data is not None
@@ -142,7 +142,7 @@ def test_bytes_of_another_format_or_of_an_unknown_schema(registry: SchemaRegistr
         converter(registry).to_connect_data("t", data)
 
 
-def test_a_payload_that_is_cut_off_and_a_schema_of_another_type(registry: SchemaRegistry) -> None:
+def test_a_payload_that_is_truncated_and_a_schema_of_another_type(registry: SchemaRegistry) -> None:
     avro_converter = converter(registry)
     data = avro_converter.from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 27, "b": "foo"}))
     assert data is not None

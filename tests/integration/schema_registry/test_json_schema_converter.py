@@ -238,7 +238,7 @@ def test_values_may_be_held_against_their_schema(registry: SchemaRegistry) -> No
         converter(registry, json_fail_invalid_schema="true").to_connect_data("t", data)
 
 
-def test_payloads_that_are_no_json_or_do_not_fit(registry: SchemaRegistry) -> None:
+def test_payloads_that_are_not_json_or_do_not_fit(registry: SchemaRegistry) -> None:
     json_schema_converter = converter(registry)
     json_schema_converter.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
     for payload in (b"{", b'{"n":"y"}', b'{"x":"y"}'):

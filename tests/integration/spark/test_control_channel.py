@@ -153,7 +153,7 @@ def test_a_silent_client_is_dead_only_after_it_must_have_stopped(channel: Contro
         b"\x00\x00\x00\x02[]",
     ],
 )
-def test_strangers_are_cut_off(channel: ControlChannel, owner: Owner, greeting: bytes) -> None:
+def test_connections_of_strangers_are_closed(channel: ControlChannel, owner: Owner, greeting: bytes) -> None:
     line = Line(ticket(channel))
     with line.sock, contextlib.suppress(ConnectionResetError):
         line.send(greeting)

@@ -130,7 +130,7 @@ def test_source_writes_transformed_records_and_buries_unwritable_records(
     assert worker.end(launch).drained
 
 
-def test_a_table_buries_what_is_no_row_of_it(
+def test_a_table_dead_letters_records_that_are_not_its_rows(
     session: SparkSession, broker: EmbeddedKafka, name: str, tmp_path: Path
 ) -> None:
     topic, queue = f"rows-{name}", f"dead-{name}"

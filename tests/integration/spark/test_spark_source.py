@@ -168,7 +168,7 @@ def test_new_rows_follow_in_the_columns_order_and_a_restart_repeats_none(
     assert keys == [str(number).encode() for number in range(103)]
 
 
-def test_a_batch_whose_offset_was_lost_comes_again_and_none_is_left_out(
+def test_a_batch_whose_offset_was_lost_is_repeated_completely(
     spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path
 ) -> None:
     write(tmp_path / "t", "a", list(range(20)))

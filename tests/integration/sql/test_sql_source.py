@@ -148,7 +148,7 @@ def test_a_change_younger_than_the_delay_waits(database: Database) -> None:
         assert ids(source.poll_all()) == [1]
 
 
-def test_bulk_reads_everything_at_each_look_and_a_query_may_have_conditions(database: Database) -> None:
+def test_bulk_reads_everything_at_each_poll_and_a_query_may_have_conditions(database: Database) -> None:
     database.run(
         ORDERS,
         *(f"INSERT INTO orders VALUES ({n}, '2024-01-01', '{w}')" for n, w in ((1, "a:b"), (2, "50%"), (3, "c"))),
@@ -225,7 +225,7 @@ def test_unreadable_table_fails_the_task_with_a_clear_error(
     assert not isinstance(failure.value, RetriableError)
 
 
-def test_a_wrong_database_is_no_passing_fault(postgres_url: str) -> None:
+def test_a_wrong_database_is_not_retriable(postgres_url: str) -> None:
     wrong = Database(postgres_url.replace("/test_", "/no_such_"))
     with pytest.raises(ConnectError, match="does not exist") as failure, harness(wrong, **INCREMENTING):
         pass

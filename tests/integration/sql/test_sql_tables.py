@@ -50,7 +50,7 @@ def test_each_row_comes_once_whatever_kinds_of_tables_are_read(
     assert read(postgres_database, **{"table.types": kinds}) == wanted
 
 
-def test_a_foreign_table_is_a_kind_of_its_own(postgres_database: Database) -> None:
+def test_a_foreign_table_is_a_separate_kind(postgres_database: Database) -> None:
     postgres_database.run(
         "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER far FOREIGN DATA WRAPPER none",
         "CREATE FOREIGN TABLE ft (id INT) SERVER far",

@@ -76,7 +76,7 @@ def test_transformations_and_predicates_declare_what_java_declares(name: str) ->
 @pytest.mark.parametrize(
     "name", [connector for connector in TEST_CONNECTORS if not connector.endswith(".MockConnector")]
 )
-def test_test_connectors_declare_nothing_of_their_own(name: str) -> None:
+def test_test_connectors_declare_no_additional_settings(name: str) -> None:
     answers = ANSWERS["test connectors"]
     found = answers[f"settings of {name}"]["body"]
     files = FILE_CONNECTORS[1 if "Sink" in name else 0]

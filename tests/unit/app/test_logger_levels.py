@@ -71,7 +71,7 @@ def test_every_name_comes_back(level: str) -> None:
     assert loggers.levels()["test.levels"].level == level
 
 
-def test_off_is_silent_and_an_unknown_logger_is_none() -> None:
+def test_off_is_silent_and_an_unknown_logger_has_no_level() -> None:
     loggers = PythonLoggers(JavaLogLevels())
     loggers.set_level("test.levels", "OFF", 1)
     assert not logging.getLogger("test.levels").isEnabledFor(logging.CRITICAL)

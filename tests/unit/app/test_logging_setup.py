@@ -57,7 +57,7 @@ def test_task_logs_hold_info_though_the_terminal_shows_warnings_only(
     assert kept == [f"task={task} {word}" for word in ("starts", "waits", "looks")]
 
 
-def test_a_topic_that_is_created_a_moment_later_is_no_error_of_the_log(
+def test_a_topic_created_a_moment_later_is_not_an_error_of_the_log(
     as_before: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_up_logging({})

@@ -114,7 +114,7 @@ def test_archives_of_classes_are_sparks_and_when_asked_for_those_of_java_hosts(
     assert (done.exit_code, done.output.splitlines()) == (0, made)
 
 
-def test_a_name_that_nothing_has_is_said(file: str) -> None:
+def test_a_name_that_nothing_has_is_reported(file: str) -> None:
     for word in ("docs", "describe"):
         done = ask(word, "NoSuchPlugin", "--file", file)
         assert done.exit_code != 0

@@ -42,7 +42,7 @@ def test_each_part_has_its_exit_code(part: SupervisedPart, code: int) -> None:
     assert code in EXIT_CODES
 
 
-def test_a_stop_that_was_asked_for_is_no_failure() -> None:
+def test_a_requested_stop_is_not_a_failure() -> None:
     asked = threading.Event()
     asked.set()
     assert await_end(asked, threading.Event(), "w", Supervisor()) == 0

@@ -88,5 +88,5 @@ def test_a_worker_on_a_spark_connect_session_is_refused(
     assert not entry.begin_jvm(["worker", str(file)])
 
 
-def test_a_spark_of_its_own_is_accepted() -> None:
+def test_a_separate_spark_is_accepted() -> None:
     require_own_spark({"spark.master": "local[2]", "spark.api.mode": "classic"}, {"SPARK_REMOTE": ""})

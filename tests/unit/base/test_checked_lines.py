@@ -30,7 +30,7 @@ def test_every_changed_byte_is_noticed() -> None:
             decode_lines(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], "k", 1)
 
 
-def test_a_file_that_was_cut_off_is_refused_at_every_length() -> None:
+def test_a_file_that_was_truncated_is_refused_at_every_length() -> None:
     data = written()
     for length in range(len(data) - 1):  # the very last line end may go
         with pytest.raises(DataError):

@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_properties(tmp_path / "nothing here")
 
 
-def test_a_setting_that_stands_twice_is_named_with_its_lines() -> None:
+def test_a_setting_that_appears_twice_is_named_with_its_lines() -> None:
     found = parse_properties("a=1\nb=2\n\na:\\\n 3\n# c\nc=1\na 4\n")
     assert (found, found.repeated) == (
         {"a": "4", "b": "2", "c": "1"},

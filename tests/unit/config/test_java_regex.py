@@ -43,5 +43,5 @@ def test_classes_inside_of_classes_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [r"[a\[b]+", r"\[[ab]+", "[]a]+", "[a&b]", "(a)[b](c)"])
-def test_brackets_that_are_no_class_in_a_class_pass(text: str) -> None:
+def test_brackets_in_a_character_class_pass(text: str) -> None:
     java_pattern(text)

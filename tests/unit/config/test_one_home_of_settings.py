@@ -43,7 +43,7 @@ def second_readings(path: Path, tree: ast.AST) -> list[str]:
     return found
 
 
-def test_no_setting_of_a_worker_is_read_a_second_time_with_a_default_of_its_own() -> None:
+def test_no_setting_of_a_worker_is_read_again_with_another_default() -> None:
     outside = ((path, tree) for path, tree in trees().items() if path.parts[0] != "config")
     assert [place for path, tree in outside for place in second_readings(path, tree)] == []
 

@@ -24,5 +24,5 @@ def test_those_of_kafkas_clients_are_secret_under_any_prefix(prefix: str) -> Non
     assert list(secrets_in([config])) == ["key", JAAS, "pass-1", "pass-2"]
 
 
-def test_a_reference_is_no_secret() -> None:
+def test_a_reference_is_not_a_secret() -> None:
     assert list(secrets_in([{"ssl.key.password": "${vault::key}"}])) == []

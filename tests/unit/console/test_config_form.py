@@ -177,7 +177,7 @@ def test_undeclared_settings_are_secret_by_their_name(name: str, secret: bool) -
     assert hidden({name: "v"})[name] == ("[hidden]" if secret else "v")
 
 
-def test_complaints_of_a_setting_that_stands_twice_are_all_shown() -> None:
+def test_complaints_of_a_setting_that_appears_twice_are_all_shown() -> None:
     twice = (setting("s", errors=["one"]), setting("s", errors=["one", "two"]))
     form = form_of(answer(*twice), {"s": "v"})
     assert form.errors == (("s", "one"), ("s", "two"))

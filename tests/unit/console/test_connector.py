@@ -18,7 +18,7 @@ from tests.unit.console.conftest import Browser
 SLASHED = "a/b c?%"
 
 
-def test_every_tab_stands_under_a_name_of_any_form(browser: Browser, group: StandIn) -> None:
+def test_every_tab_works_for_a_name_of_any_form(browser: Browser, group: StandIn) -> None:
     group.connectors[SLASHED] = group.connectors["orders-sink"]
     for tab in ("", "/offsets", "/logs"):
         answer = browser.get(f"/connectors/a%2Fb%20c%3F%25{tab}")
@@ -111,7 +111,7 @@ def test_offsets_of_a_running_connector_are_the_apis_to_refuse(browser: Browser,
 @pytest.mark.parametrize(
     "text", ["", "{", "{}", "[1]", '[{"partition": 1}]', '[{"partition": {}, "offset": 3}]', "[" * 9999]
 )
-def test_offsets_that_are_none_are_refused_with_the_reason(browser: Browser, text: str) -> None:
+def test_offsets_that_are_invalid_are_refused_with_the_reason(browser: Browser, text: str) -> None:
     refused = browser.post("/connectors/halted/offsets/diff", {"offsets": text})
     assert (refused.status_code, "The offsets are" in refused.text) == (400, True)
 

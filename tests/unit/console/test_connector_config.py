@@ -43,7 +43,7 @@ def test_changes_name_secrets_and_show_none_of_their_values() -> None:
     assert secrets_of(declared, {"q": "[hidden]", "r": "x"}) == {"p", "q"}
 
 
-def test_no_secret_stands_in_the_page_or_the_diff(browser: Browser, group: StandIn) -> None:
+def test_no_secret_is_in_the_page_or_the_diff(browser: Browser, group: StandIn) -> None:
     group.connectors["orders"]["config"]["odd.name"] = "s3cret-odd"
     hidden_by_worker = {**group.connectors["orders"]["config"], "db.password": "[hidden]", "odd.name": "[hidden]"}
     row = group.connectors["orders"]["row"]
@@ -113,7 +113,7 @@ def test_an_unknown_class_leaves_the_configuration_editable(browser: Browser, gr
     assert (page.status_code, "no such class" in page.text, "hunter-2" in page.text) == (200, True, False)
 
 
-def test_a_change_between_the_last_look_and_the_write_is_refused_by_its_version(
+def test_a_change_between_the_last_read_and_the_write_is_refused_by_its_version(
     browser: Browser, group: StandIn
 ) -> None:
     sent = edited(fields(browser.get(PAGE).text), topic="mine")

@@ -41,7 +41,7 @@ def test_a_part_that_this_worker_does_not_serve_leaves_the_page(path: str) -> No
     assert "This worker does not serve this" in answer.text
 
 
-def test_no_such_connector_is_no_page(browser: Browser) -> None:
+def test_an_unknown_connector_has_no_page(browser: Browser) -> None:
     assert browser.get("/connectors/nobody/history").status_code == 404
     assert browser.get(SOURCE + "/history/x/rollback").status_code in (404, 405)
 
@@ -76,7 +76,7 @@ def test_a_refused_rollback_says_why(browser: Browser, group: StandIn) -> None:
     assert "hides db.password" in answer.text
 
 
-def test_offsets_are_undone_after_a_look(browser: Browser, group: StandIn) -> None:
+def test_offsets_are_undone_after_a_dry_run(browser: Browser, group: StandIn) -> None:
     text = browser.post(SOURCE + "/offsets/undo/3").text
     assert "<del>{&#34;position&#34;: 42}</del>" in text
     assert 'hx-post="/console/connectors/orders/offsets/undo/3"' in text
@@ -169,7 +169,7 @@ def test_a_replay_that_would_send_nothing_cannot_be_started(browser: Browser, gr
     assert " disabled" not in browser.post(SINK + "/dead-letters/replay", fields).text
 
 
-def test_a_letter_that_is_gone_is_said(browser: Browser) -> None:
+def test_a_letter_that_is_gone_is_reported(browser: Browser) -> None:
     answer = browser.get(SINK + "/dead-letters/0/77/edit")
     assert answer.status_code == 404
     assert "Letter 0/77 of orders-sink no longer exists" in answer.text

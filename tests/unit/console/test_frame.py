@@ -103,7 +103,7 @@ def test_addresses_that_other_members_gave_do_not_reach_the_policy() -> None:
     assert policy.count("script-src") == 1
 
 
-def test_javas_workers_are_no_neighbours_of_the_console() -> None:
+def test_java_workers_are_not_neighbours_of_the_console() -> None:
     assert [neighbour.worker_id for neighbour in neighbours(content.group())] == [content.WORKER, content.OTHER]
     assert neighbours({}) == []
     aside = neighbours(content.group(), "https://one:9999")

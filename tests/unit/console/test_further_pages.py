@@ -140,7 +140,7 @@ def test_failed_validation_says_why(browser: Browser, config: str, words: str) -
     assert words in answer.text
 
 
-def test_an_unknown_class_is_said_in_the_form(browser: Browser, group: StandIn) -> None:
+def test_an_unknown_class_is_shown_in_the_form(browser: Browser, group: StandIn) -> None:
     words = "Failed to find any class that implements Connector and which name matches Nope"
     refused = 500, {"error_code": 500, "message": words}
     group.answers["PUT", "/admin/connector-plugins/Nope/config/validate"] = refused

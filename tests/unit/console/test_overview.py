@@ -48,7 +48,7 @@ def test_pages_of_a_hundred() -> None:
     assert last["states"] == ["RUNNING", "NEW_STATE"]
 
 
-def test_an_offset_that_is_no_number_is_the_first_page(browser: Browser) -> None:
+def test_an_offset_that_is_not_a_number_is_the_first_page(browser: Browser) -> None:
     for offset in ("-1", "x", "9" * 40, "1e3"):
         assert browser.get(f"/?offset={offset}").status_code == 200
 
@@ -93,7 +93,7 @@ def test_nothing_was_restarted_where_nothing_had_failed(browser: Browser, group:
     assert "1 connector restarted." in text
 
 
-def test_the_aggregate_state_stands_above_javas_own_where_they_differ(browser: Browser) -> None:
+def test_the_aggregate_state_is_above_javas_own_where_they_differ(browser: Browser) -> None:
     text = browser.get("/").text
     failing = text[text.index('data-key="orders-sink"') : text.index('data-key="resting"')]
     assert failing.index("DEGRADED") < failing.index("connector RUNNING")

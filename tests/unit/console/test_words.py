@@ -36,7 +36,7 @@ def test_a_task_shows_its_error_as_the_list_does_without_the_package_of_its_clas
     assert words.FILTERS["trace_line"](trace) == "it <broke> at last"
 
 
-def test_an_error_is_not_said_twice() -> None:
+def test_an_error_is_not_reported_twice() -> None:
     assert words.said_in("task 0: boom", "task 0 FAILED: boom")
     assert not words.said_in("task 0: other", "task 0 FAILED: boom")
     assert words.one_line("\n\n a\nb") == "a"

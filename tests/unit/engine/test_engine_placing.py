@@ -55,7 +55,7 @@ def test_e5_nothing_is_hosted_while_the_group_is_out_of_reach(story: Story) -> N
     wait_until(lambda: [slice_.ops() for slice_ in story.slices.all] == [["start"]])
 
 
-def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted(
+def test_a_run_without_an_executor_for_long_is_reported_until_it_is_hosted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gives = threading.Event()

@@ -93,7 +93,7 @@ def test_a_stop_reports_all_that_is_acknowledged(worker: Worker) -> None:
     assert worker.topics.values("t") == []  # nothing went to the lane's producer
 
 
-def test_a_pause_waits_for_what_is_under_way(worker: Worker) -> None:
+def test_a_pause_waits_for_calls_in_flight(worker: Worker) -> None:
     launch = started(worker)
     worker.until(lambda: committed(worker) > 50)
     worker.runner.do(Pause(launch.task))

@@ -27,7 +27,7 @@ def view(worker: str, before: ConnectorsAndTasks | None, after: ConnectorsAndTas
     return OwnView(worker, 7, "SESSIONED", "w1:1", before=before, after=after, **(known | more))
 
 
-def test_the_views_make_one_story_in_any_order() -> None:
+def test_the_views_make_one_event_log_in_any_order() -> None:
     members = Members(("w1:1", "w2:1"), ("w2:1",), ())
     first = details_of(
         view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,)), members=members, reasons=("asked to", "why"))

@@ -48,7 +48,7 @@ def test_the_count_of_a_topic_that_another_worker_created_is_asked_for_not_assum
     admin.close()
 
 
-def test_any_other_failure_is_said_at_once() -> None:
+def test_any_other_failure_is_reported_at_once() -> None:
     admin = RacedAdmin(KafkaError.INVALID_REQUEST, times=1)
     with pytest.raises(ConnectError, match="describing the settings of topic statuses"):
         admin.ensure_compacted(SPEC, timeout_ms=10_000)

@@ -71,7 +71,7 @@ def test_a_producer_says_that_no_broker_takes_what_is_in_flight(monkeypatch: pyt
     assert on_a_task_thread(write)[0][0] == NOWHERE
 
 
-def test_nothing_is_said_on_other_threads() -> None:
+def test_nothing_is_logged_on_other_threads() -> None:
     cluster_contact.lost(NOWHERE, "x")
     cluster_contact.found(NOWHERE)
 

@@ -151,7 +151,7 @@ def test_other_answers_of_a_peer_decide_runtime_and_reason(
     assert (answer.runtime, why in answer.why) == (runtime, True), answer
 
 
-def test_a_broken_read_of_this_worker_is_no_end_of_the_others() -> None:
+def test_a_broken_read_of_this_worker_does_not_end_the_others() -> None:
     reads = reads_of(Slow(PeerAnswer(200, b'{"answer":2}')))
     reads.serve("which", lambda _: 1 / 0)
     here, other = reads.ask("which", limit_ms=5_000)
@@ -190,7 +190,7 @@ def test_without_a_key_it_is_open_only_where_the_management_api_is() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"1", b'"x"', b"{", b"\xff"])
-def test_arguments_that_are_none_are_refused(body: bytes) -> None:
+def test_arguments_that_are_invalid_are_refused(body: bytes) -> None:
     app = served(InternalKey(required=False, key=None))[1]
     assert ask(app, "POST", PATH, body).status_code in (400, 500)
 

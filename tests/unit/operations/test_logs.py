@@ -56,7 +56,7 @@ def lines(workers: LoggingWorkers, of: str, path: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_any_worker_answers_and_lines_of_before_a_move_stand_before_those_after(workers: LoggingWorkers) -> None:
+def test_any_worker_answers_and_lines_before_a_move_precede_those_after(workers: LoggingWorkers) -> None:
     workers.log("w1", A0, 10, "where it was")
     workers.log("w2", A0, 20, "where it is", "ERROR")
     workers.log("w2", ConnectorTaskId("a", 1), 15, "its neighbour")

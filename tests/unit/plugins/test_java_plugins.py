@@ -138,7 +138,7 @@ def test_a_class_of_two_kinds_is_of_the_kind_that_is_meant(tmp_path: Path, kind:
     assert registry(tmp_path, Runtime()).find("com.example.Both", kind).type == kind
 
 
-def test_a_transformation_that_two_connectors_bring_is_no_problem(
+def test_a_transformation_that_two_connectors_bring_is_not_a_problem(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for folder in ("a", "b"):
@@ -171,7 +171,7 @@ def test_unusable_jar_is_reported_and_harms_no_other(tmp_path: Path, make: Any, 
         plugins.find(ORDERS)
 
 
-def test_the_reason_stands_in_the_answer_about_a_name(tmp_path: Path) -> None:
+def test_the_answer_about_a_name_has_the_reason(tmp_path: Path) -> None:
     jar(tmp_path / "orders.jar", {SOURCE: ORDERS}, java=25)
     with pytest.raises(NotFoundError, match=r"OrdersConnector of .*orders\.jar: is compiled for Java 25"):
         registry(tmp_path, Runtime()).find("OrdersConnector")
@@ -199,7 +199,7 @@ def test_unknown_name_starts_a_search_beyond_service_files(tmp_path: Path) -> No
     ]
 
 
-def test_a_jar_that_is_no_plug_in_and_a_jvm_that_cannot_look(tmp_path: Path) -> None:
+def test_a_jar_that_is_not_a_plug_in_and_a_jvm_that_cannot_look(tmp_path: Path) -> None:
     jar(tmp_path / "library.jar", {})
     runtime = Runtime("hybrid_warn")
     plugins = registry(tmp_path, runtime)

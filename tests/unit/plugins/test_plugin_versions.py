@@ -66,7 +66,7 @@ def test_a_converter_s_version_comes_from_where_its_class_does() -> None:
     assert asked.names == ["StringConverter@1", "StringConverter@2", "SimpleHeaderConverter"]
 
 
-def test_a_transformation_s_version_is_looked_up_and_is_no_setting_of_its_own() -> None:
+def test_a_transformations_version_is_looked_up_and_is_not_its_setting() -> None:
     asked = Asked(Unchanged=Unchanged)
     config = {"transforms": "a", "transforms.a.type": "Unchanged", "transforms.a.plugin.version": "latest"}
     chain: TransformationChain[Any] = TransformationChain.from_config(config, asked.class_of)

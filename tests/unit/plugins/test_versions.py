@@ -44,6 +44,6 @@ def test_invalid_version_range_is_refused_by_name(text: str) -> None:
     assert list(refused.value.problems) == ["connector.plugin.version"]
 
 
-def test_versions_are_ordered_as_numbers_and_what_is_none_comes_first() -> None:
+def test_versions_are_ordered_as_numbers_and_invalid_ones_come_first() -> None:
     assert max(VERSIONS, key=version_order) == "10.0"
     assert min([*VERSIONS, "unreadable"], key=version_order) == "unreadable"

@@ -79,7 +79,7 @@ def test_a_request_line_in_absolute_form(herder: FakeHerder, target: bytes) -> N
     assert (sent[0]["status"], sent[1]["body"]) == (200, b'["src"]')
 
 
-def test_a_client_that_hangs_up_amid_its_body_is_no_error(herder: FakeHerder, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_hangs_up_is_not_an_error(herder: FakeHerder, caplog: pytest.LogCaptureFixture) -> None:
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     with caplog.at_level(logging.WARNING):
         raw_request(herder, "POST", b"/connectors", messages)  # an error would be raised here, for the server to log

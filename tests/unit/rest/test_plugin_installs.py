@@ -71,7 +71,7 @@ def test_a_body_that_asks_for_nothing(body: object) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff"])
-def test_a_body_that_is_no_json(body: bytes) -> None:
+def test_a_body_that_is_not_json(body: bytes) -> None:
     app = create_app(FakeHerder(), installs=InstallRights(FakeInstalls(), "allow"))
     assert ask(app, "POST", "/admin/plugins", body).status_code == 400
 

@@ -163,7 +163,7 @@ def test_an_unknown_path_is_answered_as_by_java(rest: Asked, path: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["x", "1.5", "99999999999"])
-def test_a_task_number_that_is_none_is_404(rest: Asked, number: str) -> None:
+def test_a_task_number_that_is_invalid_is_404(rest: Asked, number: str) -> None:
     answer = rest("GET", f"/connectors/src/tasks/{number}/status")
     assert (answer.status_code, answer.text) == (404, '{"error_code":404,"message":"HTTP 404 Not Found"}')
 
@@ -250,7 +250,7 @@ def test_answers_are_json_or_406(rest: Asked, accept: str, status: int) -> None:
         assert answer.text == '{"error_code":406,"message":"HTTP 406 Not Acceptable"}'
 
 
-def test_empty_segments_are_no_path(rest: Asked) -> None:
+def test_empty_segments_are_not_a_path(rest: Asked) -> None:
     assert rest("GET", "/connectors//").status_code == 404
 
 
@@ -268,7 +268,7 @@ def test_another_workers_write_is_read_before_404(herder: FakeHerder, rest: Aske
 
 
 @pytest.mark.parametrize(("path", "status"), [("", 200), ("/src", 200), ("/none", 404), ("/src/offsets", 200)])
-def test_nothing_is_said_of_connectors_before_the_config_topic_is_read(
+def test_connectors_are_not_reported_before_the_config_topic_is_read(
     herder: FakeHerder, path: str, status: int
 ) -> None:
     app = create_app(herder)
@@ -297,7 +297,7 @@ def test_a_worker_that_reads_for_too_long_says_what_it_does(herder: FakeHerder) 
     assert ask(app, "GET", "/connectors").json() == ["src"]
 
 
-def test_404_is_said_after_one_more_look(herder: FakeHerder, rest: Asked) -> None:
+def test_404_is_answered_after_another_read_of_the_topic(herder: FakeHerder, rest: Asked) -> None:
     assert rest("GET", "/connectors/none").status_code == 404
     assert herder.requests == [CatchUp()]
 

@@ -37,7 +37,7 @@ def test_a_server_whose_thread_ends_is_reported() -> None:
     server.stop()
 
 
-def test_a_server_that_is_stopped_is_no_news() -> None:
+def test_a_stopped_server_is_not_reported() -> None:
     heard: list[tuple[SupervisedPart, str]] = []
     server = _server(heard, threading.Event())
     server.start()

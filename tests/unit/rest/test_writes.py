@@ -81,7 +81,7 @@ def test_cross_site_content_types_are_refused(rest: Asked, herder: FakeHerder, c
     assert herder.requests == []
 
 
-def test_a_charset_is_no_matter_and_steering_needs_no_type(rest: Asked, herder: FakeHerder) -> None:
+def test_a_charset_is_accepted_and_steering_needs_no_type(rest: Asked, herder: FakeHerder) -> None:
     herder.answers[CreateConnector] = created()
     assert rest("POST", "/connectors", CREATE, Content_Type="application/json; charset=utf-8").status_code == 201
     assert rest("PUT", "/connectors/src/pause").status_code == 202

@@ -113,7 +113,7 @@ def test_nothing_is_due_where_the_user_says_so(config: dict[str, str]) -> None:
     assert watched.due == []
 
 
-def test_nothing_is_due_for_what_lives_for_ever() -> None:
+def test_nothing_is_due_for_values_without_a_lifetime() -> None:
     watched = Watched()
     watched.reloads.watch("a", 1, ConfigData({"x": "y"}))
     watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, StoredConfig({"password": "${lent::records}"}), NO_SETTINGS)

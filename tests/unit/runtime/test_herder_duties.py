@@ -81,7 +81,7 @@ def test_a_topic_that_cannot_be_used_stops_the_start_and_is_named() -> None:
     assert worker.herder.views.health().status == "unhealthy"
 
 
-def test_the_story_gives_the_reasons_in_order(cluster: InProcessCluster) -> None:
+def test_the_event_log_gives_the_reasons_in_order(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source())
     cluster.until(lambda: any("task a-0 is RUNNING" in line.reason for line in worker.herder.views.events()))

@@ -5,7 +5,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderSettings
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 
-def test_blanks_around_a_value_are_no_part_of_it() -> None:
+def test_blanks_around_a_value_are_removed() -> None:
     raw = {
         "topic.tracking.enable": "false ",
         "topic.tracking.allow.reset": "\tFALSE",

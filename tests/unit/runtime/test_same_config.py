@@ -61,7 +61,7 @@ def _generations(cluster: InProcessCluster) -> set[int]:
     return {worker.herder.views.standing().generation for worker in cluster.workers.values()}
 
 
-def test_the_same_configuration_again_is_no_write_and_no_rebalance(cluster: InProcessCluster) -> None:
+def test_an_unchanged_configuration_causes_no_write_and_no_rebalance(cluster: InProcessCluster) -> None:
     written, before = _keys(cluster.config_topic), _generations(cluster)
     for request in (PutConfig("a", NAMED), PatchConfig("a", {"records": NAMED["records"]})):
         answer = cluster.on_leader(lambda herder, request=request: herder.submit(request))  # type: ignore[misc]
@@ -80,7 +80,7 @@ def test_a_connector_that_failed_is_restarted_by_its_own_configuration(cluster: 
     cluster.until(lambda: _running(cluster, 2))
 
 
-def test_a_stop_of_what_is_stopped_is_no_write(cluster: InProcessCluster) -> None:
+def test_a_second_stop_writes_nothing(cluster: InProcessCluster) -> None:
     stop = SetTargetState("a", TargetState.STOPPED)
     cluster.on_leader(lambda herder: herder.submit(stop))
     cluster.until(lambda: not cluster.leader().views.connector_info("a").tasks)

@@ -85,7 +85,7 @@ def test_a_vanished_worker_is_replaced_and_what_it_had_not_committed_is_read_aga
         lost.herder.stop(10)
 
 
-def test_a_worker_cut_off_from_its_coordinator_stops_its_work_and_comes_back() -> None:
+def test_a_worker_isolated_from_its_coordinator_stops_its_work_and_comes_back() -> None:
     faults.clear()
     with InProcessCluster(timing=QUICK) as cluster:
         worker = cluster.add_worker("w1")

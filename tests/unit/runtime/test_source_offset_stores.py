@@ -53,7 +53,7 @@ def test_a_copy_that_failed_is_not_sent_any_more() -> None:
     assert values(lab.common_topic) == [b'{"position":7}']
 
 
-def test_the_offsets_are_under_way_until_the_copy_was_tried() -> None:
+def test_offsets_are_pending_until_the_copy_was_tried() -> None:
     lab, told = Lab({"c": CONFIG}), list[Any]()
     lab.offsets.open("c", CONFIG)
     both = [(FILE, {"position": 1}), ({"filename": "b"}, {"position": 2})]

@@ -103,7 +103,7 @@ def test_a_policy_that_is_a_plugin_may_refuse_overrides_of_any_client(deps: Herd
     assert infos.problems() == {"producer.override.colour": ["no colours"], "consumer.override.colour": ["no colours"]}
 
 
-def test_an_override_that_is_no_number_is_a_mistake_of_its_setting(deps: HerderDependencies) -> None:
+def test_an_override_that_is_not_a_number_is_an_error_of_its_setting(deps: HerderDependencies) -> None:
     infos = validated(deps, CONFIG | {"producer.override.linger.ms": "soon"})
     why = "Invalid value soon for configuration linger.ms: Not a number of type LONG"
     assert infos.problems() == {"producer.override.linger.ms": [why]}

@@ -75,7 +75,7 @@ def test_failed_test_that_was_not_run_again_is_red() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4])
-def test_more_than_three_are_no_accident(count: int) -> None:
+def test_more_than_three_failures_are_not_repeated(count: int) -> None:
     step = real(*(failed(f"{A}[{number}]") for number in range(count)))
     assert len(to_try_again([step])) == (3 if count == 3 else 0)
 

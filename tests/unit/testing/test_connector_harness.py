@@ -54,7 +54,7 @@ def test_a_configuration_that_a_worker_would_refuse_is_refused() -> None:
     assert set(refused.value.problems) == {"topic"}
 
 
-def test_more_tasks_than_allowed_and_configurations_that_are_no_text_are_refused() -> None:
+def test_more_tasks_than_allowed_and_configurations_that_are_not_text_are_refused() -> None:
     with pytest.raises(ConnectError, match=r"has generated 2 tasks, which is greater than 1, the maximum"):
         SourceHarness(MemorySource, {"name": "many", "topic": "t", "split": "2"}).start()
 

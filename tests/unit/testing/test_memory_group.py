@@ -32,7 +32,7 @@ class TestMemoryGroupMember(GroupMemberContract):
     def pass_time(self, ms: int) -> None:
         self.clock_ms += ms
 
-    def test_a_member_that_is_cut_off_stops_its_work_and_comes_back(self) -> None:
+    def test_an_isolated_member_stops_its_work_and_comes_back(self) -> None:
         a, b = self.pair()
         a.member.cut_off()  # type: ignore[attr-defined]
         for _ in range(SESSION_MS // 1_000):

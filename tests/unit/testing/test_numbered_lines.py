@@ -62,7 +62,7 @@ def test_a_task_moves_in_order_when_the_first_said_that_it_stopped() -> None:
     assert runs_at_once([history[0], history[2]], dead=["w1"]) == []
 
 
-def test_history_before_a_story_is_not_its_fault() -> None:
+def test_changes_before_a_scenario_are_not_its_fault() -> None:
     history = [status("a-0", "RUNNING", "w1", 1), status("a-0", "RUNNING", "w2", 2), status("a-0", "RUNNING", "w1", 3)]
     assert len(runs_at_once(history)) == 2
     assert runs_at_once(history, since_ms=3) == ["status-task-a-0: w1 runs it, w2 had not stopped it"]

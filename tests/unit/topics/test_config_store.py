@@ -114,7 +114,7 @@ def test_the_other_writes(it: Fixture) -> None:
     assert it.written()[-1] == (b"logger-cluster-root", b'{"level":"warn"}')
 
 
-def test_replayed_records_are_no_events(topic: MemoryLogTopic) -> None:
+def test_replayed_records_cause_no_events(topic: MemoryLogTopic) -> None:
     topic.write(
         [
             (b"connector-c", b'{"properties":{}}'),

@@ -41,7 +41,7 @@ def test_a_file_keeps_the_numbers(tmp_path: Path) -> None:
         store.close()
 
 
-def test_a_file_that_is_damaged_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_is_reported(tmp_path: Path) -> None:
     (tmp_path / "offsets.history").write_bytes(b"garbage")
     kept = OffsetFile(tmp_path / "offsets.history")
     store = HistoryStore(LogSource(lambda: True, lambda _: LocalCompactedLog("h", kept)), 10, 10**9, lambda: NOW_MS)
@@ -78,7 +78,7 @@ def test_unreachable_topic_is_reported_and_recovers() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"x\x9c", b"x\x9c\xab\x56\x52\xb2\x52\xa8\x05\x00\x06\x98\x01\xc1"])
-def test_a_damaged_part_of_a_course_is_said(value: bytes) -> None:
+def test_a_damaged_part_of_a_timeline_is_reported(value: bytes) -> None:
     topic = MemoryLogTopic()
     topic.write([(b"course-minute-3-a", value), (b"course-x", b"")])
     store = OffsetTimelineStore(LogSource(lambda: True, lambda _: MemoryCompactedLog(topic)))

@@ -111,7 +111,7 @@ def test_offsets_survive_in_java_s_file(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["connect.offsets"]
 
 
-def test_no_file_and_an_empty_one_are_no_offsets_a_foreign_one_ends_the_worker(tmp_path: Path) -> None:
+def test_a_missing_or_empty_file_has_no_offsets_and_a_foreign_one_ends_the_worker(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "none").load() == {}
     (tmp_path / "empty").touch()
     assert OffsetFile(tmp_path / "empty").load() == {}

@@ -142,7 +142,7 @@ def test_offsets_put_during_an_append_leave_together_with_the_newest_of_each(hel
     assert len(held.appends) == 2
 
 
-def test_an_equal_offset_under_way_is_waited_for_not_written_again(held: HeldLog, store: OffsetStore) -> None:
+def test_an_equal_offset_in_flight_is_waited_for_not_written_again(held: HeldLog, store: OffsetStore) -> None:
     done: list[Exception | None] = []
     store.put("c", [(FILE, {"position": 1})])
     store.put("c", [(FILE, {"position": 1})], done.append)
@@ -227,7 +227,7 @@ def test_unreadable_records_are_passed_over(it: Fixture) -> None:
     assert it.store.read("c", [FILE]) == [{"position": 7}]
 
 
-def test_the_first_look_waits_for_the_topic_and_later_ones_do_not(held: HeldLog, store: OffsetStore) -> None:
+def test_the_first_poll_waits_for_the_topic_and_later_ones_do_not(held: HeldLog, store: OffsetStore) -> None:
     held.loading = True
     with pytest.raises(TimedOutError):
         store.connector_offsets("c")

@@ -120,7 +120,7 @@ def test_a_config_record_that_workers_ignore(bad: tuple[str, Any]) -> None:
     assert found(*HEALTHY, bad)["unreadable-config"].subject == bad[0]
 
 
-def test_a_bad_record_that_was_replaced_is_no_finding() -> None:
+def test_a_bad_record_that_was_replaced_is_not_a_finding() -> None:
     assert found(("connector-a", b"{"), *HEALTHY) == {}
 
 

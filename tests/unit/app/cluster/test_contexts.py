@@ -72,7 +72,7 @@ def test_a_damaged_file_is_named_and_nothing_else(connectrt: Commands, content: 
     assert "config.json" in ended.err
 
 
-def test_a_file_that_others_may_read_is_said(connectrt: Commands) -> None:
+def test_a_file_that_others_may_read_is_reported(connectrt: Commands) -> None:
     connectrt("config", "set-context", "a", "--url", "http://a:1")
     (connectrt.folder / "config.json").chmod(0o644)
     assert "other users can read" in connectrt("config", "get-contexts").err

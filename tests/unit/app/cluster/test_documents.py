@@ -44,7 +44,7 @@ def test_every_way_to_write_a_connector(source: str, text: str) -> None:
     assert document.config == {"name": "x", "connector.class": "X", "tasks.max": "3", "on": "true"}
 
 
-def test_yaml_keeps_what_stands_there() -> None:
+def test_yaml_keeps_the_text_of_values() -> None:
     text = "name: x\nconnector.class: X\na: no\nb: 007\nc: 2026-11-21\nd: 1e3\ne: ''\nf: 'null'\n---\nname: y\n"
     document, two = documents_of(text, "a.yaml")
     assert {key: document.config[key] for key in "abcdef"} == {

@@ -234,7 +234,7 @@ def test_two_thousand_connectors_are_one_request_and_a_moment(cluster: StandInCl
     assert len(cluster.asked) == 1
 
 
-def test_an_answer_of_another_shape_is_no_trace(three: StandInCluster, connectrt: Commands) -> None:
+def test_an_answer_of_another_shape_is_not_a_trace(three: StandInCluster, connectrt: Commands) -> None:
     three.admin["/admin/group"] = {"members": []}
     ended = connectrt("get", "workers")
     assert ended.code == 1
@@ -251,7 +251,7 @@ def test_no_server_answers(connectrt: Commands, cluster: StandInCluster) -> None
     assert "http://a:1: connection refused; http://b:2: connection refused" in ended.err
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text('{"contexts": {"a": {"urls": ["http://a"]}}}')
     ended = subprocess.run(

@@ -47,7 +47,7 @@ def test_cluster_refusals_have_the_exit_codes_of_other_commands(cluster: StandIn
     assert connectrt("plugins", "list", "--url", "http://w1").code == 8
 
 
-def test_the_current_context_counts_as_for_every_other_word(cluster: StandInCluster, connectrt: Commands) -> None:
+def test_the_current_context_counts_as_for_every_other_command(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.admin["/admin/plugins"] = REPORT
     connectrt("config", "set-context", "prod", "--url", "http://w1", "--token", "t")
     assert connectrt("plugins", "list").code == 0

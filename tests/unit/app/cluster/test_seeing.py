@@ -245,7 +245,7 @@ def test_top_of_java_workers_shows_their_states(cluster: StandInCluster, connect
     assert "2 connectors, 1 FAILED, 1 RUNNING, 1 failing" in lines[0]
 
 
-def test_the_screen_of_top_is_no_wider_and_no_higher_than_the_terminal() -> None:
+def test_the_screen_of_top_fits_the_terminal() -> None:
     rows = [{**ROW, "running": "1/2", "abnormal": number < 2, "why": "x" * 500} for number in range(50)]
     screen = drawn("h" * 500, rows, 60, 20)
     lines = screen.plain.rstrip("\n").split("\n")

@@ -87,7 +87,7 @@ def test_records_offsets_and_what_would_be_committed_are_shown(source: Path) -> 
     ]
 
 
-def test_headers_are_shown_and_bytes_that_are_no_text_in_hexadecimal(source: Path) -> None:
+def test_headers_are_shown_and_bytes_that_are_not_text_in_hexadecimal(source: Path) -> None:
     code = source / "orders_trial.py"
     replaced(code, "value=entry)", 'value=b"\\xff\\x00", headers=(Header("trace", "a7", STRING),))')()
     replaced(

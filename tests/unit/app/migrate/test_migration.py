@@ -115,7 +115,7 @@ def test_name_that_exists_twice_runs_in_python_unless_configured_otherwise(more:
     assert verdict({"connector.class": FILE_SOURCE, **more}).runtime == "java"
 
 
-def test_another_implementation_of_a_java_class_is_no_partner_of_java_workers() -> None:
+def test_another_implementation_of_a_java_class_does_not_share_with_java_workers() -> None:
     config = {"connector.class": JDBC, "dialect.name": "x"}
     lines = {line.name: line.fate for line in verdict(config).lines}
     assert lines == {"connector.class": Fate.CHANGE, "dialect.name": Fate.IGNORED}

@@ -48,7 +48,7 @@ def test_a_file_and_its_clusters_are_understood_as_javas_script_has_them(
     assert (done.exit_code, runs) == (0, [({"A->B.enabled": "true"}, ["B", "C"])]), done.output
 
 
-def test_two_files_are_no_file_and_a_cluster() -> None:
+def test_two_files_are_not_a_file_and_a_cluster() -> None:
     assert CliRunner().invoke(cli, ["mirror", "one", "two"]).exit_code == 2
 
 

@@ -142,7 +142,7 @@ def test_only_offsets_of_deleted_connectors_are_pruned(topics: MemoryTopics, tmp
     ]
 
 
-def test_a_file_that_is_no_backup_is_refused_before_the_cluster_is_asked(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_backup_is_refused_before_the_cluster_is_asked(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("{}\n{}\n")
     for name in ("file", "missing"):
         with pytest.raises(StartupError) as refused:

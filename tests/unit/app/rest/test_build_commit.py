@@ -32,7 +32,7 @@ def test_a_packed_branch_and_a_bare_commit(checkout: Path) -> None:
     assert commit_of_checkout(checkout) == "f" * 16
 
 
-def test_a_work_tree_of_its_own(checkout: Path, tmp_path: Path) -> None:
+def test_a_separate_work_tree(checkout: Path, tmp_path: Path) -> None:
     own = checkout / ".git" / "worktrees" / "own"
     own.mkdir(parents=True)
     (own / "HEAD").write_text("ref: refs/heads/main\n")

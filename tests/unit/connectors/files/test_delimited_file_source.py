@@ -142,7 +142,7 @@ def test_a_quote_that_is_never_closed_is_one_unreadable_row(file: Path, monkeypa
     task.stop()
 
 
-def test_bytes_that_are_no_text_are_unreadable(file: Path) -> None:
+def test_bytes_that_are_not_text_are_unreadable(file: Path) -> None:
     file.write_bytes(b"n,m\n1,\xff\n2,ok\n")
     task = started(file, tolerant=True)
     assert values_of(poll_all(task)) == [{"n": 2, "m": "ok"}]
@@ -150,7 +150,7 @@ def test_bytes_that_are_no_text_are_unreadable(file: Path) -> None:
     task.stop()
 
 
-def test_blank_lines_are_no_rows_but_count_as_lines(file: Path) -> None:
+def test_blank_lines_are_not_rows_but_count_as_lines(file: Path) -> None:
     file.write_text("n,m\n\n1,a\n\nx,b\n")
     task = started(file, tolerant=True)
     assert values_of(poll_all(task)) == [{"n": 1, "m": "a"}]

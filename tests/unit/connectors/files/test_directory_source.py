@@ -88,7 +88,7 @@ def test_files_come_in_the_order_of_their_names_and_each_once(tmp_path: Path) ->
     assert Run(tmp_path, run.store, schema="n:int32").poll() == []
 
 
-def test_a_file_name_that_is_no_utf8_is_spelled_out_in_the_offsets(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_is_spelled_out_in_the_offsets(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.csv")
     path.write_text("n\n1\n")
     run = Run(tmp_path)
@@ -262,7 +262,7 @@ def test_a_bad_file_stays_until_the_rows_before_the_bad_one_are_stored(tmp_path:
     assert names(tmp_path) == ["bad/a.csv"]
 
 
-def test_a_file_that_is_no_parquet_fails_the_task_or_is_tolerated_and_left(tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet_fails_the_task_or_is_tolerated_and_left(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"PAR1 no")
     with pytest.raises(DataError, match=f"unreadable input at file {tmp_path}/a: "):
         Run(tmp_path, format="parquet").poll()

@@ -192,7 +192,7 @@ def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.Monk
     task.stop()
 
 
-def test_a_look_for_an_idle_task_sees_what_a_poll_would_take_in(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_an_idle_task_sees_what_a_poll_would_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poll_interval, "RECENT_LOOKS", 1)
     task = started(file)
 

@@ -43,7 +43,7 @@ class Story:
 
 
 @pytest.mark.parametrize("lines_per_s", [0.5, 1.0, 1.9])
-def test_lines_now_and_then_are_found_at_once_for_ever(lines_per_s: float) -> None:
+def test_lines_now_and_then_are_always_found_at_once(lines_per_s: float) -> None:
     story = Story(lines_per_s)
     story.goes_on(10.0)
     story.forget()

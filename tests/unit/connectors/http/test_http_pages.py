@@ -69,7 +69,7 @@ def test_records_of_a_page() -> None:
         '{"next": 3, "newest": {}, "count": "x"}',
     ],
 )
-def test_an_offset_whose_page_is_none_is_refused(page: str) -> None:
+def test_an_offset_with_an_invalid_page_is_refused(page: str) -> None:
     with pytest.raises(ConnectError, match="page"):
         standing_of({"page": page}, {})
 

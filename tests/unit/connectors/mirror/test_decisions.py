@@ -36,7 +36,7 @@ FLOW = {"source.cluster.alias": "A", "target.cluster.alias": "B", "name": "m"}
 @pytest.mark.parametrize(
     "record", [OffsetSync(P0, 5, 2**40), Checkpoint("g", P0, 7, 8, "méta"), Heartbeat("A", "B", 1_700_000_000_000)]
 )
-def test_records_read_back_and_what_is_none_is_said_to_be(record: OffsetSync | Checkpoint | Heartbeat) -> None:
+def test_records_are_read_back_and_invalid_ones_reported(record: OffsetSync | Checkpoint | Heartbeat) -> None:
     key, value = record.key(), record.value()
     assert type(record).decode(key, value) == record
     for bad_key, bad_value in ((key[:-1], value), (key, value[:-1]), (None, value), (key, None)):

@@ -23,7 +23,7 @@ CONFIG = {
 }
 
 
-def test_one_cluster_under_two_aliases_is_said_once_and_its_copies_when_they_are_new(
+def test_one_cluster_under_two_aliases_is_reported_once_and_new_copies_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     topics = FlowTopics(CONFIG, MIRROR_SOURCE.parse(CONFIG))

@@ -13,7 +13,7 @@ def mirror(kind: str, **settings: str) -> dict[str, str]:
     return {"connector.class": f"{PACKAGE}.Mirror{kind}Connector", "source.cluster.alias": "A", **given}
 
 
-def test_another_policy_or_separator_of_the_same_flow_is_said() -> None:
+def test_another_policy_or_separator_of_the_same_flow_is_reported() -> None:
     others = {
         "other-flow": mirror("Source", source_cluster_alias="C", replication_policy_class=IDENTITY),
         "same": mirror("Source", replication_policy_class=f"{PACKAGE}.DefaultReplicationPolicy"),

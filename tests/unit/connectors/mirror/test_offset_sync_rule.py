@@ -33,7 +33,7 @@ def test_the_first_record_then_one_each_time_the_lag_is_reached_then_the_last() 
     assert fed([OffsetRun(5, 0, 250)]) == [(5, 0), (106, 101), (207, 202), (254, 249)]
 
 
-def test_behind_a_gap_and_at_a_target_that_was_cut_off_there_is_a_sync_at_once() -> None:
+def test_behind_a_gap_and_at_a_truncated_target_there_is_a_sync_at_once() -> None:
     assert fed([OffsetRun(0, 0, 3), OffsetRun(7, 3, 2)]) == [(0, 0), (7, 3), (8, 4)]
     assert fed([OffsetRun(0, 50, 3), OffsetRun(3, 0, 2)]) == [(0, 50), (3, 0), (4, 1)]
 

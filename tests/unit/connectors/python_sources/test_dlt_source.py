@@ -66,7 +66,7 @@ def test_the_state_of_dlt_is_the_offset_and_a_deletion_is_a_tombstone() -> None:
         assert samples.ASKED == {"changes from 0": 1, "changes from 3": 1}
 
 
-def test_a_pass_that_is_cut_off_comes_again_whole_for_its_rows_may_be_in_any_order() -> None:
+def test_an_interrupted_pass_is_repeated_whole_because_rows_have_no_order() -> None:
     samples.SHELVES["changes"] = [[{"id": 1, "at": 9}], [{"id": 2, "at": 5}], [{"id": 3, "at": 7}]]
     with harness("changes", {**NEXT_PASS_AT_ONCE, "batch.max.rows": "1"}) as source:
         taken = [*source.poll(), *source.poll()]

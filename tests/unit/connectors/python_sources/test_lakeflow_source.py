@@ -45,7 +45,7 @@ def ids(records: list[ProducedRecord]) -> list[int]:
     return [json.loads(record.key or b"{}")["id"] for record in records]
 
 
-def test_changes_then_deletions_each_with_an_offset_of_its_own() -> None:
+def test_changes_then_deletions_each_with_its_own_offset() -> None:
     samples.CHANGES += rows(1, 2, 3)
     samples.GONE += [{"id": 2}]
     with harness() as source:
@@ -110,7 +110,7 @@ def test_a_snapshot_comes_whole_when_it_is_time_also_across_restarts(name: str) 
         assert ids(polled(source)) == [1, 2]
 
 
-def test_each_pass_has_an_instance_and_options_of_its_own() -> None:
+def test_each_pass_has_its_own_instance_and_options() -> None:
     samples.CHANGES += rows(1)
     with harness(tables="clicks", **{"option.Step": "7", "table.clicks.STEP": "1"}) as source:
         polled(source, 2)

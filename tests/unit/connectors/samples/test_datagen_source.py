@@ -100,7 +100,7 @@ def test_keys_are_the_text_of_a_field() -> None:
     assert batch.keys == pa.array(["0", "1", "2"])
 
 
-def test_tasks_have_records_of_their_own() -> None:
+def test_tasks_have_their_own_records() -> None:
     connector = DatagenSourceConnector()
     connector.start({"topic": "t", "datagen.schema": "users"})
     configs = connector.task_configs(2)
@@ -163,12 +163,12 @@ def test_a_full_batch_is_handed_over_as_soon_as_it_is_due() -> None:
         ('{"a": {"kind": "int", "null_per_mille": 2000}}', "null_per_mille"),
     ],
 )
-def test_a_schema_that_is_none_is_refused(schema: str, words: str) -> None:
+def test_a_schema_that_is_invalid_is_refused(schema: str, words: str) -> None:
     with pytest.raises(BadConfigError, match=words):
         CONFIG.parse({"topic": "t", "datagen.schema": schema})
 
 
-def test_a_key_that_is_no_field_and_offsets_of_others_are_refused() -> None:
+def test_a_key_that_is_not_a_field_and_offsets_of_others_are_refused() -> None:
     connector = DatagenSourceConnector()
     (problem,) = connector.validate({"datagen.key.field": "x"})["datagen.key.field"]
     assert problem.startswith("x is not a field of datagen.schema. Use one of ordertime, orderid")

@@ -131,7 +131,7 @@ def test_a_poll_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("change", [{"throughput": "x"}, {"id": ""}])
-def test_a_number_that_is_none_fails_the_task(change: dict[str, str]) -> None:
+def test_a_number_that_is_invalid_fails_the_task(change: dict[str, str]) -> None:
     with pytest.raises(ConnectError, match="Invalid VerifiableSourceTask configuration"):
         started(VerifiableSourceTask(), {**NUMBERS, **change})
 

@@ -209,7 +209,7 @@ def test_of_each_key_the_last_is_left_where_the_first_was(keys: list[tuple[int, 
     assert (list(range(len(keys))) if found is None else found.to_pylist()) == wanted
 
 
-def test_keys_that_are_no_keys_of_the_table_may_be_null() -> None:
+def test_columns_that_are_not_keys_of_the_table_may_be_null() -> None:
     schema = struct_of({"k": INT64}, optional=True)
     keys = pa.array([None, {"k": 1}])
     batch = replace(batch_of(pa.array([{"a": 1}, {"a": 2}]), keys=keys), key_schema=schema)

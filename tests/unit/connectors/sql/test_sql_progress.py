@@ -39,7 +39,7 @@ def test_offsets_come_back_as_they_were(number: int | None, moment: dt.datetime 
     assert progress_of(SqlProgress(number, moment).offset()) == SqlProgress(number, moment)
 
 
-def test_nanoseconds_are_cut_so_that_a_row_comes_again_rather_than_never() -> None:
+def test_nanoseconds_are_cut_so_that_a_row_is_repeated_rather_than_lost() -> None:
     offset = {"timestamp": 1704103200123, "timestamp_nanos": 123_456_789}
     assert progress_of(offset) == SqlProgress(None, AT)
     assert progress_of({"timestamp": 1704103200123}) == SqlProgress(None, AT.replace(microsecond=123_000))

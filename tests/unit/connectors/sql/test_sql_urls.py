@@ -36,7 +36,7 @@ def test_a_url_becomes_sqlalchemys(given: str, wanted: str) -> None:
     assert sqlalchemy_url(given).render_as_string(hide_password=False) == wanted
 
 
-def test_user_and_password_of_their_own_settings_win() -> None:
+def test_the_settings_for_user_and_password_win() -> None:
     url = sqlalchemy_url("jdbc:postgresql://db/shop?user=u&password=p", "other", "se/cret")
     assert (url.username, url.password) == ("other", "se/cret")
     assert adbc_uri(url) == "postgresql://other:se%2Fcret@db/shop"

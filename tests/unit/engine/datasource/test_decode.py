@@ -136,7 +136,7 @@ def test_json_is_read_bare_and_in_its_envelope() -> None:
     assert rows(decode("json"))[0]["price"] == Decimal("1.50")
 
 
-def test_a_type_that_is_said_wins_over_what_is_there() -> None:
+def test_a_configured_type_wins_over_the_existing_one() -> None:
     given(record('{"id":1,"at":"2024-02-29T12:00:00Z","price":1.5,"other":1}', schemas.STRING), record(None))
     kind = pa.struct([("at", pa.timestamp("us", "UTC")), ("price", pa.decimal128(9, 2)), ("none", pa.string())])
     assert rows(decode("json"), {"value": kind}, value_converter=STRING) == [

@@ -218,7 +218,7 @@ def test_small_batches_take_little_more_memory_than_their_rows() -> None:
     assert end['{"log":"a"}']["rows"] == 4_000
 
 
-def test_a_batch_under_way_is_repeated_as_it_was_however_the_source_cuts_it_now() -> None:
+def test_a_batch_in_flight_is_repeated_as_it_was_in_any_cut() -> None:
     source = Source()
     source.logs["a"] += ["a1", "a2", "a3"]
     source.logs["b"] += ["b1"]
@@ -332,7 +332,7 @@ def test_any_cutting_of_the_same_rows_gives_the_same_batch(
     assert {p["p"]: o["n"] for p, o in offsets_of(end)} == {"x": 0} | last
 
 
-def test_tables_are_no_streams() -> None:
+def test_tables_are_not_streams() -> None:
     source = DefaultSource({"path": "offsets"})
     with pytest.raises(BadConfigError, match=r"tables can only be read with spark.read"):
         source.streamReader(StructType())

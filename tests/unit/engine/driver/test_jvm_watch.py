@@ -84,7 +84,7 @@ def test_a_context_stopped_by_other_code_is_reported(gateway: Gateway) -> None:
     line.close()
 
 
-def test_an_end_that_was_asked_for_is_no_news(gateway: Gateway) -> None:
+def test_a_requested_end_is_not_reported(gateway: Gateway) -> None:
     heard = Heard()
     background = BackgroundSession(lambda: gateway.session, heard.report)
     line = gateway.accept()
@@ -119,7 +119,7 @@ def test_a_control_channel_whose_thread_ends_is_reported(tmp_path: Path) -> None
     channel.close()
 
 
-def test_a_control_channel_that_is_closed_is_no_news(tmp_path: Path) -> None:
+def test_a_closed_control_channel_is_not_reported(tmp_path: Path) -> None:
     heard = Heard()
     channel = listen_unix(str(tmp_path / "c.sock"), 6_000)
     channel.on_thread_end = lambda why: heard.report(SupervisedPart.CHANNEL, why)

@@ -194,7 +194,7 @@ def test_when_a_batch_is_not_halved(settings: dict[str, str], halves: bool) -> N
     assert (Halved.taken, lane.committed()) == ([], [])
 
 
-def test_a_retriable_error_is_no_refusal() -> None:
+def test_a_retriable_error_is_not_a_refusal() -> None:
     refusals: list[int] = []
 
     def again() -> Exception:

@@ -65,7 +65,7 @@ def test_several_key_columns_are_a_struct_and_a_missing_one_is_named(topic: str)
         sent(topic, batch(a=[1]), keys=("no",))
 
 
-def test_no_rows_are_no_records(topic: str) -> None:
+def test_no_rows_make_no_records(topic: str) -> None:
     assert sent(topic).to_pylist() == [{"records": 0, "skipped": 0, "bytes": 0, "topics": []}]
 
 

@@ -64,7 +64,7 @@ def test_under_load_much_goes_back_now_and_then() -> None:
     assert returned[-1] == 8 / AT_WORK_APART_S
 
 
-def test_under_load_what_is_in_use_is_asked_for_ever_more_rarely() -> None:
+def test_under_load_usage_is_asked_less_and_less() -> None:
     process = Process()
     for _ in range(600):
         process.used += AT_WORK_BYTES

@@ -59,7 +59,7 @@ def test_one_thread_looks_for_all() -> None:
     assert threading.active_count() == before + 20 + 1
 
 
-def test_an_eager_one_is_looked_after_among_patient_ones() -> None:
+def test_an_eager_task_is_checked_among_patient_ones() -> None:
     looks = IdlePoller()
     patient = Sleeper(looks, RARELY_S)
     wait_until(lambda: patient.looked > 0)
@@ -68,7 +68,7 @@ def test_an_eager_one_is_looked_after_among_patient_ones() -> None:
     assert patient.looked < eager.looked
 
 
-def test_a_switch_wakes_a_sleeper_and_it_is_looked_after_no_more() -> None:
+def test_a_switch_wakes_a_sleeper_and_it_is_not_checked_any_more() -> None:
     looks = IdlePoller()
     sleeper, other = Sleeper(looks), Sleeper(looks)
     wait_until(lambda: sleeper.looked > 0)
@@ -79,7 +79,7 @@ def test_a_switch_wakes_a_sleeper_and_it_is_looked_after_no_more() -> None:
     assert sleeper.looked <= looked + 1
 
 
-def test_a_look_that_raises_wakes_its_task_and_the_others_are_looked_after() -> None:
+def test_a_check_that_raises_wakes_its_task_and_the_others_are_checked() -> None:
     looks = IdlePoller()
     broken = Sleeper(looks, look=lambda: bool(1 / 0))
     wait_until(lambda: not broken.sleeps)
@@ -87,7 +87,7 @@ def test_a_look_that_raises_wakes_its_task_and_the_others_are_looked_after() -> 
     wait_until(lambda: fine.looked > 2)
 
 
-def test_a_look_that_hangs_costs_its_neighbours_seconds_not_their_lives() -> None:
+def test_a_check_that_hangs_delays_its_neighbours_only_by_seconds() -> None:
     looks, begun, released = IdlePoller(), threading.Event(), threading.Event()
 
     def hang() -> bool:

@@ -144,7 +144,7 @@ def test_a_producer_without_room_ends_in_time(exactly_once: bool, monkeypatch: p
     assert clients.topics.values("t") == [b"first" if exactly_once else b"a"]  # a transaction goes as a whole
 
 
-def test_a_transaction_that_is_cut_off_is_aborted() -> None:
+def test_an_interrupted_transaction_is_aborted() -> None:
     story = TransactionalStory(SlowClients())
     story.batch("a")
     story.row(RowKind.COMMIT)

@@ -66,7 +66,7 @@ def worker(tmp_path: Path, clock: Clock) -> Iterator[AwayWorker]:
 
 
 @pytest.mark.parametrize("clock", [LeapingClock()])
-def test_a_look_up_is_tried_until_the_topic_is_back(worker: AwayWorker) -> None:
+def test_a_lookup_is_tried_until_the_topic_is_back(worker: AwayWorker) -> None:
     worker.start("a", count="2")
     worker.until(lambda: worker.tries >= 3)
     worker.back.set()
@@ -74,7 +74,7 @@ def test_a_look_up_is_tried_until_the_topic_is_back(worker: AwayWorker) -> None:
     assert [event for event in worker.events if isinstance(event, TaskFailed)] == []
 
 
-def test_a_stop_ends_the_wait_and_is_no_failure(worker: AwayWorker) -> None:
+def test_a_stop_ends_the_wait_and_is_not_a_failure(worker: AwayWorker) -> None:
     launch = worker.start("a", count="2")
     worker.until(lambda: worker.tries >= 1)
     began_s = time.monotonic()

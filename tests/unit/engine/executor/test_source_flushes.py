@@ -122,7 +122,7 @@ def test_no_batch_waits_behind_a_flush_of_another(monkeypatch: pytest.MonkeyPatc
     wait_until(lambda: sum(laned.durable()) == 3)
 
 
-def test_the_oldest_batch_is_flushed_though_more_is_under_way(monkeypatch: pytest.MonkeyPatch, laned: Laned) -> None:
+def test_the_oldest_batch_is_flushed_though_more_is_in_flight(monkeypatch: pytest.MonkeyPatch, laned: Laned) -> None:
     monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 0.02)
     laned.give("x")
     wait_until(lambda: laned.producer.flushes == 1)
@@ -132,7 +132,7 @@ def test_the_oldest_batch_is_flushed_though_more_is_under_way(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("kind", [RowKind.PAUSED, RowKind.ENDED])
-def test_a_pause_and_an_end_wait_for_what_is_under_way(
+def test_a_pause_and_an_end_wait_for_calls_in_flight(
     monkeypatch: pytest.MonkeyPatch, laned: Laned, kind: RowKind
 ) -> None:
     monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)
@@ -157,7 +157,7 @@ def test_a_failed_delivery_fails_the_task_at_once_and_nothing_is_durable(
     assert (laned.ops(), laned.producer.produced) == (["failed", "ended"], 1)
 
 
-def test_a_stop_whose_time_is_up_reports_nothing_of_what_is_under_way(
+def test_a_stop_whose_time_is_up_reports_nothing_of_calls_in_flight(
     monkeypatch: pytest.MonkeyPatch, laned: Laned
 ) -> None:
     monkeypatch.setattr(source_task_writer, "FLUSH_EACH_S", 600.0)

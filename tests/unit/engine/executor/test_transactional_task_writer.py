@@ -141,7 +141,7 @@ def test_a_task_is_notified_of_each_record_if_it_wants_and_not_of_offset_records
     assert told == [[None, None, ("t", 0, 0, None), ("t", 0, 1, None)], [("t", 0, 2, None)]]
 
 
-def test_offsets_alone_are_a_transaction_and_nothing_is_none(lane: Lane) -> None:
+def test_offsets_alone_are_a_transaction_and_nothing_is_not(lane: Lane) -> None:
     lane.row(RowKind.COMMIT)
     head = BatchHead(0, (({"p": 1}, {"o": "filtered"}),))
     lane.lane.give(Row(5, RowKind.BATCH, head.encode()))

@@ -149,7 +149,7 @@ def test_a_sibling_may_finish_the_same_batch_at_the_same_time(table: Table) -> N
 
 
 @pytest.mark.parametrize("name", ["..", "../..", ".", "a/0", "../../../outside"])
-def test_a_connectors_name_is_no_path(tmp_path: Path, name: str) -> None:
+def test_a_connectors_name_is_not_a_path(tmp_path: Path, name: str) -> None:
     table = Table(tmp_path / "data" / "table")
     (tmp_path / "data" / "table" / "0").mkdir(parents=True)
     (tmp_path / "data" / "table" / "part-kept").write_text("kept")

@@ -80,7 +80,7 @@ def test_how_much_stays_free_is_the_users_if_they_say_anything_of_it() -> None:
     assert not any("HeapFreeRatio" in record for record in for_records("256m", said))
 
 
-def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:
+def test_silence_is_reported_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:
     killed: list[str] = []
     over = threading.Event()
 

@@ -50,7 +50,7 @@ def in_folder(name: str, answers: DriverAnswers) -> list[JavaPluginDesc]:
 
 
 @pytest.mark.parametrize("error", [LOST, ConnectError("no answer", code="CRT-1130")])
-def test_versions_that_cannot_be_had_are_asked_once_for_a_place(
+def test_unavailable_versions_are_requested_once_for_a_place(
     answers: Callable[[Host], DriverAnswers], error: ConnectError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = Host(error)

@@ -91,7 +91,7 @@ def test_equal_code_shares_a_jvm_and_each_task_gets_its_own_frames() -> None:
     assert machine.jvms[0].sent == [(ToJava.STOP, second.number, None)]
 
 
-def test_other_code_other_worker_settings_and_alone_get_jvms_of_their_own() -> None:
+def test_other_code_other_worker_settings_and_alone_get_separate_jvms() -> None:
     machine = Machine()
     machine.host(Task())
     machine.host(Task(), JavaCode((), heap="1g"))
@@ -101,7 +101,7 @@ def test_other_code_other_worker_settings_and_alone_get_jvms_of_their_own() -> N
     assert len(machine.jvms) == 5
 
 
-def test_a_jvm_that_ends_is_the_loss_of_its_own_tasks_and_the_next_task_gets_another() -> None:
+def test_the_end_of_a_jvm_loses_its_tasks_and_the_next_task_gets_another() -> None:
     machine, task, two, neighbour = Machine(), Task(), Task(), Task()
     machine.host(task)
     gone = machine.host(two)

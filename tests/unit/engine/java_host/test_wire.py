@@ -42,7 +42,7 @@ def test_a_frame_is_its_head_and_its_data() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 12, 13, 15])
-def test_a_frame_that_is_cut_off_is_the_end(kept: int) -> None:
+def test_a_frame_that_is_truncated_is_the_end(kept: int) -> None:
     assert read(encode_frame(ToJava.START, 3, {"a": 1})[:kept]) is None
 
 

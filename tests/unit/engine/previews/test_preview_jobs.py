@@ -142,7 +142,7 @@ def test_one_that_said_goodbye_and_stays_is_ended_all_the_same() -> None:
     assert world.cancelled == [world.group]
 
 
-def test_one_that_hangs_is_cut_off_and_cancelled_and_keeps_what_it_showed() -> None:
+def test_a_preview_that_hangs_is_killed_and_keeps_what_it_showed() -> None:
     def body(job: PreviewJob, process: Process) -> None:
         says(job, process, op="previewed", stages="[]")
         says(job, process, op="doing", what="polling", ended=None)
@@ -176,7 +176,7 @@ def test_a_process_that_dies_is_an_error_that_names_what_it_did() -> None:
     assert "starting the task" in found.error or "ended unexpectedly" in found.error
 
 
-def test_no_free_core_is_said_after_a_while() -> None:
+def test_no_free_core_is_reported_after_a_while() -> None:
     found = run(World(lambda job, process: None, free_core=False), core_wait_s=0.2)
     assert found.ended is Ended.ERROR
     assert "no executor had a free core" in found.error

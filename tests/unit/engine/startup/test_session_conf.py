@@ -29,7 +29,7 @@ def test_the_users_own_path_of_executors_comes_first(wheel: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "/opt/ours"])
-def test_executors_elsewhere_have_an_installed_package_of_their_own(tmp_path: Path, given: str | None) -> None:
+def test_remote_executors_have_their_own_installed_package(tmp_path: Path, given: str | None) -> None:
     assert executor_python_path(CLUSTER, [str(tmp_path)], given) == given
 
 

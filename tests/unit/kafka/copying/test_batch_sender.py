@@ -156,7 +156,7 @@ def test_an_unknown_partition_is_a_permanent_failure(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_partition_without_a_leader_does_not_wait_for_ever(known: bool) -> None:
+def test_a_partition_without_a_leader_does_not_wait_forever(known: bool) -> None:
     """What its replicas' brokers are away for, and what no broker was there to be asked about."""
     links = Links()
     links.leaders.clear()
@@ -193,7 +193,7 @@ def test_batch_waiting_for_a_stalled_partition_keeps_no_answer_in_memory() -> No
     asyncio.run(run())
 
 
-def test_it_does_not_try_for_ever() -> None:
+def test_it_does_not_try_forever() -> None:
     links = Links(*[int(KafkaError.NOT_ENOUGH_REPLICAS)] * 1_000)
     _, failure = copied(links, [blob(0, LARGE)], delivery_ms=50)
     assert isinstance(failure, ExternalError)
@@ -275,7 +275,7 @@ def test_new_batch_does_not_wait_for_another_partition() -> None:
     assert links.most_under_way == 2
 
 
-def test_a_request_is_no_larger_than_max_request_size() -> None:
+def test_a_request_does_not_exceed_max_request_size() -> None:
     links = Links()
     done, failure = copied(links, [blob(n, LARGE) for n in range(20)])
     assert (failure, len(done)) == (None, 20)

@@ -116,7 +116,7 @@ def test_an_append_to_a_full_queue_is_refused_at_once_and_may_be_tried_again(
     assert told[1:] == [None]
 
 
-def test_an_append_that_is_larger_than_the_queue_waits_for_room_but_not_for_ever(
+def test_an_append_larger_than_the_queue_waits_for_room_but_not_forever(
     log: KafkaCompactedLog, producer: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compacted_log, "BLOCK_LIMIT_S", 0.05)

@@ -43,7 +43,7 @@ def test_every_bad_value_is_reported_at_once() -> None:
     assert set(told.value.problems) == {"fetch.min.bytes", "fetch.max.wait.ms"}
 
 
-def test_java_s_defaults_and_what_is_said() -> None:
+def test_javas_defaults_and_configured_values() -> None:
     plain = fetch_settings(SERVERS)
     assert (plain.reset, plain.committed_only, plain.check_crcs, plain.least_bytes) == ("latest", False, True, 1)
     said = fetch_settings(

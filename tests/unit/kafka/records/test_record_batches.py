@@ -96,7 +96,7 @@ def test_records_before_the_position_are_left_out() -> None:
     assert found.first.offset == 2
 
 
-def test_a_batch_that_is_cut_off_is_asked_for_again() -> None:
+def test_a_batch_that_is_truncated_is_asked_for_again() -> None:
     found = latest_of(0, 0, batch(0, (b"a", b"1")) + batch(1, (b"b", b"2"))[:-3])
     assert [record.key for record in found.records] == [b"a"]
     assert found.next_offset == 1

@@ -96,7 +96,7 @@ def test_anything_else_is_not_for_it(name: str, value: str) -> None:
     assert not_honoured(USUAL | {name: value}) == [name]
 
 
-def test_kerberos_and_idempotence_are_defaults_that_need_not_be_said() -> None:
+def test_kerberos_and_idempotence_are_defaults_that_need_not_be_set() -> None:
     assert column_settings(USUAL | {"security.protocol": "SASL_SSL"}) is None
     assert column_settings({name: text for name, text in USUAL.items() if name != "enable.idempotence"}) is None
 

@@ -43,7 +43,7 @@ def test_the_headers_of_the_record_and_of_connect_are_kept_apart() -> None:
 
 
 @pytest.mark.parametrize("hostile", [b"-1", b"", None, b"\xff", b"1e3", b"9" * 30, "٣".encode()])
-def test_an_offset_that_is_none(hostile: bytes | None) -> None:
+def test_an_invalid_offset(hostile: bytes | None) -> None:
     assert letter(offset=hostile).origin_offset in (None, 3)
 
 
@@ -91,7 +91,7 @@ def test_filters(wanted: dict[str, Any], lets: bool) -> None:
         {"offset": 1},
     ],
 )
-def test_a_filter_that_is_none_is_refused_by_name(wanted: dict[str, Any]) -> None:
+def test_a_filter_that_is_invalid_is_refused_by_name(wanted: dict[str, Any]) -> None:
     with pytest.raises(BadRequestError, match=next(iter(wanted))):
         LetterFilter.of(wanted)
 

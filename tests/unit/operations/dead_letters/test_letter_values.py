@@ -89,7 +89,7 @@ def test_the_converter_comes_first_and_its_refusal_is_shown() -> None:
     assert "error" in shown
 
 
-def test_a_registry_that_is_away_is_no_letters_fault() -> None:
+def test_an_unreachable_registry_blames_no_letter() -> None:
     def away(_: bytes) -> Any:
         raise ExternalError("the registry does not answer")
 

@@ -135,7 +135,7 @@ def test_a_filter_and_its_edit_become_a_body() -> None:
         ({"letter": ["0/0"], "edited": ["{"], "original": ["{}"]}, "edited letter is not JSON"),
     ],
 )
-def test_a_form_that_is_no_replay_says_what_to_change(fields: dict[str, list[str]], words: str) -> None:
+def test_a_form_that_is_not_a_replay_says_what_to_change(fields: dict[str, list[str]], words: str) -> None:
     with pytest.raises(BadReplay, match=words):
         replay_body("c", fields)
 
@@ -163,7 +163,7 @@ def test_a_replay_that_failed_in_part_is_bad() -> None:
     assert replay_of({}).state == ""
 
 
-def test_differences_of_nothing_are_none() -> None:
+def test_equal_configurations_have_no_differences() -> None:
     assert differences({}, {}) == ()
 
 

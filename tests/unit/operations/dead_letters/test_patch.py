@@ -43,7 +43,7 @@ def test_patch_applies_to_the_shown_form() -> None:
         [{"op": "copy", "from": "/value", "path": "/value/x"}] * 9,
     ],
 )
-def test_a_patch_that_is_none(operations: Any) -> None:
+def test_an_invalid_patch(operations: Any) -> None:
     with pytest.raises(BadConfigError, match=r"edit\.patch"):
         LetterPatch(operations)
 

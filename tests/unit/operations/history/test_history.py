@@ -89,7 +89,7 @@ def test_a_stage_marks_what_it_changed() -> None:
     assert {part.name: part.text for part in polled.parts}["key"] == "null"
 
 
-def test_problems_of_a_check_stand_first() -> None:
+def test_problems_of_a_check_come_first() -> None:
     lines = check_lines(
         {"lines": [{"ok": True, "what": "fine"}, {"level": "warning"}, {"level": "problem"}, {"ok": False}]}
     )

@@ -103,7 +103,7 @@ def test_two_creations_of_one_name_do_not_meet(group: HistoryWorkers) -> None:
     "offsets",
     [[], {}, "x", [1], [{"partition": 1}], [{"offset": {}, "x": 1}], [{"partition": {"a": {}}, "offset": {"b": []}}]],
 )
-def test_offsets_that_are_none_are_400(group: HistoryWorkers, offsets: object) -> None:
+def test_offsets_that_are_invalid_are_400(group: HistoryWorkers, offsets: object) -> None:
     answer = group.asked("POST", "/connectors", {**new(), "initial_offsets": offsets})
     assert answer.status_code == 400, answer.text
     assert group.ok("GET", "/connectors") == []

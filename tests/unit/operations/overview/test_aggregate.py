@@ -29,11 +29,11 @@ from spark_connect_rt.topics.aggregate_state import AGGREGATES, aggregate_rank, 
         ("RUNNING", {"PAUSED": 2}, "RUNNING"),
     ],
 )
-def test_the_worst_of_both_is_said(connector: str, tasks: dict[str, int], aggregate: str) -> None:
+def test_the_worst_of_both_is_reported(connector: str, tasks: dict[str, int], aggregate: str) -> None:
     assert aggregate_state(connector, tasks) == aggregate
 
 
-def test_every_state_of_java_has_a_rank_and_failures_stand_first() -> None:
+def test_every_state_of_java_has_a_rank_and_failures_come_first() -> None:
     assert set(STATES) | {"DEGRADED"} == set(AGGREGATES)
     assert sorted(["RUNNING", "SOMETHING", "DEGRADED", "FAILED"], key=aggregate_rank) == [
         *("FAILED", "DEGRADED", "RUNNING", "SOMETHING"),

@@ -61,7 +61,7 @@ def test_lags_of_more_than_64_bits_are_cut_and_not_an_error() -> None:
     assert course_of((0, 2**70, 0)).points(0)[0].lag == 2**63 - 1
 
 
-def test_courses_add_up_where_they_meet_and_an_unknown_lag_is_no_zero() -> None:
+def test_timelines_add_up_where_they_meet_and_an_unknown_lag_is_not_zero() -> None:
     course = [TimelinePoint(T, 1.0, None, 1), TimelinePoint(T + EACH_MS, 2.0, 5, 0)]
     other = [TimelinePoint(T + EACH_MS, 3.0, None, 2), TimelinePoint(T + 2 * EACH_MS, 4.0, 6, 0)]
     assert added_up([course, other]) == [

@@ -117,7 +117,7 @@ def test_many_pages_a_second_share_a_gathering_and_only_changed_states_are_read(
     assert (reads.asked, states.made) == (2, 1)
 
 
-def test_a_page_shows_the_last_rates_at_once_while_a_slow_gathering_is_under_way(made: Made) -> None:
+def test_a_page_shows_the_last_rates_at_once_during_a_slow_gathering(made: Made) -> None:
     rows, _, reads, clock = made
     assert only_row(rows).records_per_second == 1.5
     reads.gate, reads.shares = threading.Event(), {"src": [9.0, None, 0, False]}

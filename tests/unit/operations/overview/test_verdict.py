@@ -44,7 +44,7 @@ def test_each_kind(instances: list[InstanceFacts], why: str) -> None:
     assert why_abnormal(instances, NOW) == why
 
 
-def test_several_reasons_stand_in_one_line_and_failures_stand_first() -> None:
+def test_several_reasons_are_in_one_line_and_failures_come_first() -> None:
     instances = [RUNS, task(0, stalled="it waits"), task(1, "FAILED", error="boom")]
     why = why_abnormal(instances, NOW, lag=12, lag_grows=True)
     assert (

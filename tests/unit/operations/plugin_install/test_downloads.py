@@ -24,7 +24,7 @@ URL = "http://plugins.example.com/one-1.0.zip"
         (200, {"content-length": "11"}, "is larger than 10 bytes"),
     ],
 )
-def test_an_answer_that_is_no_file_is_named(
+def test_an_answer_that_is_not_a_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, headers: dict[str, str], why: str
 ) -> None:
     def answer(request: httpx.Request) -> httpx.Response:

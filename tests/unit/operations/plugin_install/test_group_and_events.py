@@ -12,7 +12,7 @@ from tests.support.management_stand_in import content
 HOUR_MS = 3_600_000
 
 
-def test_the_leader_stands_first_and_who_did_not_answer_is_named() -> None:
+def test_the_leader_is_listed_first_and_unanswered_workers_are_named() -> None:
     page = group_page(content.group())
     assert [(worker.worker_id, worker.leader) for worker in page.workers] == [
         ("one:8083", True),
@@ -101,7 +101,7 @@ def test_the_filter_of_events_keeps_only_what_it_knows() -> None:
     assert event_filter([], "", "9" * 30).query(0)["since_ms"] is None
 
 
-def test_versions_of_one_class_stand_on_one_line() -> None:
+def test_versions_of_one_class_are_on_one_line() -> None:
     lines = plugin_lines(
         [
             {"class": "x.B", "type": "source", "version": "1", "location": "p"},
@@ -112,7 +112,7 @@ def test_versions_of_one_class_stand_on_one_line() -> None:
     assert [(line.short, line.versions) for line in lines] == [("A", (("", "q"),)), ("B", (("1", "p"), ("2", "p")))]
 
 
-def test_kinds_stand_in_their_order_and_failures_of_workers_are_named() -> None:
+def test_kinds_are_listed_in_order_and_failures_of_workers_are_named() -> None:
     page = plugins_page(content.plugins())
     assert [kind for kind, _ in page.kinds] == ["source", "sink", "converter"]
     assert page.broken[0].error == f"ImportError: {content.NASTY}"

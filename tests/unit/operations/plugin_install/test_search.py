@@ -24,7 +24,7 @@ def test_an_index_that_answers_is_believed() -> None:
     ("error", "why"),
     [(OSError("no route\nsecond line"), "(no route)"), (TimeoutError(), "(TimeoutError)"), (KeyError("g"), "('g')")],
 )
-def test_one_that_fails_is_replaced_by_the_list_and_the_reason_is_said(error: Exception, why: str) -> None:
+def test_a_failed_row_is_replaced_by_the_list_and_the_reason_is_shown(error: Exception, why: str) -> None:
     def ask(_words: str) -> list[FoundPlugin]:
         raise error
 

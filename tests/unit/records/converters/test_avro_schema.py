@@ -57,7 +57,7 @@ def test_schemas_are_written_as_java_writes_them(schema: Schema, text: str) -> N
     assert json.dumps(avro_schema(schema, PLAIN), separators=(",", ":")) == text
 
 
-def test_unnamed_structs_get_names_of_their_own() -> None:
+def test_unnamed_structs_get_their_own_names() -> None:
     inner, other = s.struct_of({"x": s.INT32}), s.struct_of({"y": s.INT32})
     tree = avro_schema(s.struct_of({"a": inner, "b": other, "c": inner}), PLAIN)
     names = [field["type"]["name"] if isinstance(field["type"], dict) else field["type"] for field in tree["fields"]]

@@ -61,7 +61,7 @@ def test_a_sinks_dead_letter_is_what_was_consumed() -> None:
     assert letters(headers="false").of_sink(errant(plain)) == ("dlq", None, None, None, None, None)
 
 
-def test_no_secret_stands_in_a_dead_letters_headers() -> None:
+def test_no_secret_is_in_a_dead_letters_headers() -> None:
     letters_of = letters()
     hiding = replace(letters_of, hide=lambda text: text.replace("s3cret", "[hidden]"))
     row = hiding.of_sink(errant(error=DataError("login with s3cret was refused")))

@@ -73,7 +73,7 @@ def test_the_same_error_at_the_same_offset_is_poison() -> None:
         Failure(20, "ValueError: line 8 is bad", moved=False),
     ],
 )
-def test_progress_or_another_error_is_no_poison(other: Failure) -> None:
+def test_progress_or_another_error_is_not_poison(other: Failure) -> None:
     assert decide_restart(POLICY, [*failures(0, 10, error=BAD_LINE), other]).at_ms is not None
 
 
@@ -86,7 +86,7 @@ def test_progress_or_another_error_is_no_poison(other: Failure) -> None:
         "httpx.ConnectError: all attempts failed",
     ],
 )
-def test_a_target_that_is_away_is_no_poison(error: str) -> None:
+def test_an_unreachable_target_is_not_poison(error: str) -> None:
     assert decide_restart(POLICY, failures(0, 10, 20, error=error)).at_ms is not None
 
 
