@@ -43,8 +43,8 @@ NAMES = (
     "scale",
 )
 # Not in the smoke test: several workers of its own, another Spark, turns of seconds; they would double its time.
-OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages")
-ALONE = ("profile", "command", "table_parts")  # no Java worker to compare with
+OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages", "iceberg")
+ALONE = ("profile", "command", "table_parts", "delta")  # no Java worker to compare with
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
     f"hosted.{kind}" for kind in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
