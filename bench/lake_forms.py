@@ -20,6 +20,8 @@ from spark_connect_rt.records.registry.avro_converter import AvroConverter
 from tests.support.schema_registry import SchemaRegistry
 
 PIECE = 50_000  # rows that are encoded at once
+AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
+"""Of Java's side."""
 _STRING = "org.apache.kafka.connect.storage.StringConverter"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _HOIST = {
@@ -91,7 +93,7 @@ def fill_topics(lab: Lab, registry: ContentRegistry, text_count: int, row_count:
     avro.configure({"schema.registry.url": registry.url, "converter.type": "value"})
     avro_settings = {
         "java": {
-            "value.converter": "io.apicurio.registry.utils.converter.AvroConverter",
+            "value.converter": AVRO_CONVERTER,
             "value.converter.apicurio.registry.url": f"{registry.url}/apis/registry/v2",
             "value.converter.apicurio.registry.id-handler": "io.apicurio.registry.serde.Legacy4ByteIdHandler",
             "value.converter.apicurio.registry.use-id": "contentId",

@@ -14,13 +14,12 @@ Delta has no index of keys and no snapshots that a commit reads, so it has appen
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -160,13 +159,7 @@ def _pyiceberg(folder: Path) -> Table:
     return SqlCatalog("iceberg", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse).load_table(TABLE)
 
 
-def _folders(times: int) -> Iterator[Path]:
-    for _ in range(times):
-        with tempfile.TemporaryDirectory(prefix="connectrt-bench-") as folder:
-            yield Path(folder)
-
-
-def _appends(table_format: str, short: bool) -> dict[str, Any]:
+def _appends(folder: Path, table_format: str, short: bool) -> dict[str, Any]:
     count = 20_000 if short else 1_500_000
     found: dict[str, Any] = {}
     for name in ("texts", "rows"):
@@ -176,22 +169,23 @@ def _appends(table_format: str, short: bool) -> dict[str, Any]:
             else (struct_of_rows(rows(count)), ROW)
         )
         best = float("inf")
-        for folder in _folders(1 if short else 3):
-            sink = Sink(folder, table_format)
+        for number in range(1 if short else 3):
+            own = folder / f"{name}-{number}"
+            own.mkdir()
+            sink = Sink(own, table_format)
             given = batches(sink.batch(values, schema))
             began = time.process_time()
             sink.put(given)
             sink.commit()
             best = min(best, time.process_time() - began)
-            assert _count_rows(folder, table_format) == count
+            assert _count_rows(own, table_format) == count
             sink.close()
         found[f"append_{name}"] = round(count / best)
     return found
 
 
-def _upserts(table_format: str, short: bool) -> dict[str, Any]:
+def _upserts(folder: Path, table_format: str, short: bool) -> dict[str, Any]:
     keys, changes = (50_000, 2_000) if short else (KEYS[table_format], CHANGES)
-    folder = Path(tempfile.mkdtemp(prefix="sink-"))
     history = KeyedHistory(keys, changes)
     loader = Sink(folder, table_format, {ID_COLUMNS: "id"})
     for columns in history.first_rows():
@@ -232,10 +226,9 @@ def _keyed_batches(sink: Sink, changes: KeyedChanges) -> list[SinkBatch]:
     return batches(sink.batch(values, ROW, keys, KEY))
 
 
-def _commits(table_format: str, short: bool) -> dict[str, Any]:
+def _commits(folder: Path, table_format: str, short: bool) -> dict[str, Any]:
     """Return the CPU of a commit, of the first 20 and of those after SNAPSHOTS."""
     snapshots, last = (20, 5) if short else (SNAPSHOTS, 20)
-    folder = Path(tempfile.mkdtemp(prefix="sink-"))
     sink = Sink(folder, table_format, {"connectrt.table.snapshots.keep": "0", "connectrt.table.compact.files": "0"})
     values = struct_of_rows(rows(100))
     costs = []
@@ -250,10 +243,9 @@ def _commits(table_format: str, short: bool) -> dict[str, Any]:
     return {"commit_ms": round(float(early), 1), "commit_1000_ms": round(float(late), 1)}
 
 
-def _partitions(table_format: str, short: bool) -> dict[str, Any]:
+def _partitions(folder: Path, table_format: str, short: bool) -> dict[str, Any]:
     """Return the memory that a commit to many table partitions takes, and its rows a CPU second."""
     count, partitions = (20_000, 100) if short else (1_000_000, 10_000)
-    folder = Path(tempfile.mkdtemp(prefix="sink-"))
     sink = Sink(folder, table_format, {"iceberg.tables.default-partition-by": "count"})
     columns = rows(count)
     columns[NAMES.index("count")] = pa.array(np.arange(count) % partitions, pa.int32())
@@ -268,16 +260,13 @@ def _partitions(table_format: str, short: bool) -> dict[str, Any]:
     return {"partition_rows": round(count / elapsed), "partition_mib": grown}
 
 
-def main(part: str, table_format: str, short: bool) -> None:
-    """Measure one part and print its figures as JSON."""
-    pa.set_cpu_count(1)
+def figures_of(part: str, folder: Path, table_format: str, short: bool) -> dict[str, Any]:
+    """Measure a part with tables below an empty folder. Raises AssertionError if a table does not have the rows."""
     works = {"appends": _appends, "upserts": _upserts, "commits": _commits, "partitions": _partitions}
-    with tempfile.TemporaryDirectory(prefix="connectrt-bench-") as folder:
-        tempfile.tempdir = folder
-        os.environ["TMPDIR"] = folder
-        figures = works[part](table_format, short)
-    print(json.dumps(figures))
+    return works[part](folder, table_format, short)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3] == "short")
+    pa.set_cpu_count(1)
+    with tempfile.TemporaryDirectory(prefix="connectrt-bench-") as name:
+        print(json.dumps(figures_of(sys.argv[1], Path(name), sys.argv[2], sys.argv[3] == "short")))
