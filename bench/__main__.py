@@ -93,7 +93,11 @@ def _run(name: str, lab: Lab, arguments: argparse.Namespace) -> None:
     write_result(result, arguments.results)
     if name in chart.ROWS and not arguments.short and arguments.results == RESULTS:
         chart.main()
-    if name in (*performance.RECORDS, "profile") and not arguments.short and arguments.results == RESULTS:
+    if (
+        name in (*performance.COMPARED, *performance.RECORDS, "profile")
+        and not arguments.short
+        and arguments.results == RESULTS
+    ):
         performance.main()
     print(result.last_line(), flush=True)
 

@@ -202,7 +202,6 @@ def _contents(metadata_location: str, sql: str) -> Contents | None:
     table = StaticTable.from_metadata(metadata_location)
     files = [task.file.file_path.removeprefix("file://").removeprefix("file:") for task in table.scan().plan_files()]
     with closing(duckdb.connect()) as session:
-        session.execute("set timezone = 'UTC'")
         found = contents_of(f"read_parquet({files!r}, union_by_name = true)", sql, session)
     return found if table.scan().count() == found.rows else None
 

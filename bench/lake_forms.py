@@ -86,11 +86,7 @@ def fill_topics(lab: Lab, registry: ContentRegistry, text_count: int, row_count:
     columns = rows(row_count)
     table = pa.table(columns, names=list(NAMES))
     values = struct_of_rows(columns)
-    plain, schema = JsonConverter(), JsonConverter()
-    plain.configure({"schemas.enable": "false", "converter.type": "value"})
-    schema.configure({"schemas.enable": "true", "converter.type": "value"})
-    avro = AvroConverter()
-    avro.configure({"schema.registry.url": registry.url, "converter.type": "value"})
+    converters = row_converters(registry.url)
     avro_settings = {
         "java": {
             "value.converter": AVRO_CONVERTER,
@@ -107,19 +103,30 @@ def fill_topics(lab: Lab, registry: ContentRegistry, text_count: int, row_count:
     moments = contents_of("given", as_moment, session, given=table)
     numbers = table.set_column(NAMES.index("at"), "at", table["at"].cast(pa.int64()))
     json_settings = {"value.converter": _JSON}
-    for form, converter, more, sql, contents, of_side in (
-        ("json", plain, {**json_settings, "value.converter.schemas.enable": "false"}, as_number,
+    for form, more, sql, contents, of_side in (
+        ("json", {**json_settings, "value.converter.schemas.enable": "false"}, as_number,
          contents_of("given", as_number, session, given=numbers), {}),
-        ("json_schema", schema, {**json_settings, "value.converter.schemas.enable": "true"}, as_moment, moments, {}),
-        ("avro", avro, {}, as_moment, moments, avro_settings),
+        ("json_schema", {**json_settings, "value.converter.schemas.enable": "true"}, as_moment, moments, {}),
+        ("avro", {}, as_moment, moments, avro_settings),
     ):  # fmt: skip
         topic = f"{form}-rows"
-        pieces = (_encoded(converter, topic, values.slice(first, PIECE)) for first in range(0, row_count, PIECE))
+        converter = converters[form]
+        pieces = (encoded(converter, topic, values.slice(first, PIECE)) for first in range(0, row_count, PIECE))
         given.append(_fill(lab, form, pieces, more, sql, contents, of_side))
     return given
 
 
-def _encoded(converter: JsonConverter | AvroConverter, topic: str, values: pa.Array) -> pa.Array:
+def row_converters(registry_url: str) -> Mapping[str, JsonConverter | AvroConverter]:
+    """Return the converter of each form that has rows of 10 columns."""
+    plain, schema, avro = JsonConverter(), JsonConverter(), AvroConverter()
+    plain.configure({"schemas.enable": "false", "converter.type": "value"})
+    schema.configure({"schemas.enable": "true", "converter.type": "value"})
+    avro.configure({"schema.registry.url": registry_url, "converter.type": "value"})
+    return {"json": plain, "json_schema": schema, "avro": avro}
+
+
+def encoded(converter: JsonConverter | AvroConverter, topic: str, values: pa.Array) -> pa.Array:
+    """Return the payloads of rows, as binary."""
     column = converter.column_from_connect_data(topic, ROW, values)
     assert column is not None, "the rows went one by one"
     return column.cast(pa.binary())

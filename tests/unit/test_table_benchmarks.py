@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from bench.lake_forms import ContentRegistry, contents_of
-from bench.table_data import NAMES, KeyedHistory, rows
+from bench.lake_forms import ContentRegistry, contents_of, encoded, row_converters
+from bench.table_data import NAMES, ROW, KeyedHistory, rows, struct_of_rows
 from bench.table_sink import figures_of
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.records.pipeline.connect_values import connect_values
 
 HASH = "hash(id, version)"
 TABLE = pa.table(rows(50), names=list(NAMES))
@@ -50,6 +53,19 @@ def test_history_knows_the_rows_that_a_dictionary_has_after_it() -> None:
     assert history.live() == (len(model), sum(model), sum(model.values()))
     assert len(model) != 1_000
     assert max(model) >= 1_000, "a key is new"
+
+
+@pytest.mark.parametrize("form", ["json", "json_schema", "avro"])
+def test_payloads_of_each_form_are_the_rows(form: str) -> None:
+    values = struct_of_rows(rows(50))
+    with ContentRegistry() as registry:
+        converter = row_converters(registry.url)[form]
+        payloads = encoded(converter, "t", values).to_pylist()
+        found = [converter.to_connect_data("t", payload).value for payload in payloads]
+    wanted = connect_values(values, ROW)
+    if form == "json":
+        found = [Struct(ROW, {**row, "at": datetime.fromtimestamp(row["at"] / 1000, UTC)}) for row in found]
+    assert found == list(wanted)
 
 
 def test_registry_answers_apicurios_client() -> None:
