@@ -43,8 +43,8 @@ NAMES = (
     "scale",
 )
 # Not in the smoke test: several workers of its own, another Spark, turns of seconds; they would double its time.
-OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages")
-ALONE = ("profile", "command", "table_parts")  # no Java worker to compare with
+OF_GROUPS = ("failover", "format", "groups", "live_group", "lag", "lag_stages", "iceberg")
+ALONE = ("profile", "command", "table_parts", "delta")  # no Java worker to compare with
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
     f"hosted.{kind}" for kind in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
@@ -93,7 +93,11 @@ def _run(name: str, lab: Lab, arguments: argparse.Namespace) -> None:
     write_result(result, arguments.results)
     if name in chart.ROWS and not arguments.short and arguments.results == RESULTS:
         chart.main()
-    if name in (*performance.RECORDS, "profile") and not arguments.short and arguments.results == RESULTS:
+    if (
+        name in (*performance.COMPARED, *performance.RECORDS, "profile")
+        and not arguments.short
+        and arguments.results == RESULTS
+    ):
         performance.main()
     print(result.last_line(), flush=True)
 

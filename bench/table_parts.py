@@ -27,9 +27,7 @@ from pyarrow import fs
 
 from bench.lab import Lab
 from bench.report import Result, Run
-from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.logical import timestamp_schema
-from spark_connect_rt.api.data.schema import Schema, struct_of
+from bench.table_data import COLUMNS, ENVELOPE, KEY, NAMES, ROW, UTC, batches, rows, struct_of_rows, texts
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.connectors.lakehouse.changes import (
     ChangeForm,
@@ -43,23 +41,6 @@ from spark_connect_rt.records.pipeline.connect_values import connect_values
 
 TARGET_UPSERTS, TARGET_STRINGS, TARGET_ROWS = 150_000, 400_000, 250_000
 PARTS = ("index", "index_int64", "changes", "files")
-BATCH = 5_000
-UTC = pa.timestamp("ms", "UTC")
-COLUMNS: tuple[tuple[str, Schema, pa.DataType], ...] = (
-    ("id", s.INT64, pa.int64()),
-    ("customer", s.STRING, pa.string()),
-    ("region", s.OPTIONAL_STRING, pa.string()),
-    ("amount", s.FLOAT64, pa.float64()),
-    ("rate", s.OPTIONAL_FLOAT32, pa.float32()),
-    ("count", s.INT32, pa.int32()),
-    ("open", s.BOOLEAN, pa.bool_()),
-    ("at", timestamp_schema(), UTC),
-    ("note", s.OPTIONAL_STRING, pa.string()),
-    ("version", s.INT64, pa.int64()),
-)
-ROW = struct_of([(name, schema) for name, schema, _ in COLUMNS])
-KEY = struct_of({"id": s.INT64})
-ENVELOPE = struct_of({"before": ROW.as_optional(), "after": ROW.as_optional(), "op": s.STRING})
 
 
 def run(lab: Lab, short: bool) -> Result:
@@ -139,28 +120,8 @@ def _index(short: bool, *, integers: bool) -> dict[str, Any]:
     return found
 
 
-def _rows(count: int) -> list[pa.Array]:
-    random = np.random.default_rng(2)
-    numbers = pa.array(random.permutation(count))
-    regions = pa.array(["north", "south", "east", "west", None])
-    columns = {
-        "id": numbers,
-        "customer": pc.binary_join_element_wise("customer-", numbers.cast(pa.string()), ""),
-        "region": regions.take(pa.array(random.integers(0, 5, count))),
-        "amount": pa.array(random.random(count) * 1000),
-        "rate": pa.array(random.random(count).astype(np.float32)),
-        "count": pa.array(random.integers(0, 1000, count), pa.int32()),
-        "open": pa.array(random.random(count) < 0.5),
-        "at": pa.array(random.integers(1_700_000_000_000, 1_800_000_000_000, count)).cast(UTC),
-        "note": pc.binary_join_element_wise("note ", pa.array(random.integers(0, 2**40, count)).cast(pa.string()), ""),
-        "version": pa.array(random.integers(0, 2**60, count)),
-    }
-    return [columns[name] for name, *_ in COLUMNS]
-
-
 def _batches(count: int, form: ChangeForm) -> list[SinkBatch]:
-    names = [name for name, *_ in COLUMNS]
-    row = pa.StructArray.from_arrays(_rows(count), names)
+    row = struct_of_rows(rows(count))
     key = pa.StructArray.from_arrays([row.field("id")], ["id"])
     values, schema = row, ROW
     if form is ChangeForm.DEBEZIUM:
@@ -168,22 +129,22 @@ def _batches(count: int, form: ChangeForm) -> list[SinkBatch]:
         values = pa.StructArray.from_arrays([pa.nulls(count, row.type), row, ops], ["before", "after", "op"])
         schema = ENVELOPE
     whole = SinkBatch("t", 0, pa.array(np.arange(count)), values, schema, key, KEY)
-    return [whole.slice(first, BATCH) for first in range(0, count, BATCH)]
+    return batches(whole)
 
 
 def _changes(short: bool) -> dict[str, Any]:
     count = 10_000 if short else 200_000
     found: dict[str, Any] = {}
     for name, form in (("plain", ChangeForm.PLAIN), ("envelope", ChangeForm.DEBEZIUM)):
-        batches, rules = _batches(count, form), ChangeRules(form)
-        records = [_records(batch) for batch in batches]
-        by_columns = [changes_of_batch(batch, rules) for batch in batches]
+        given, rules = _batches(count, form), ChangeRules(form)
+        records = [_records(batch) for batch in given]
+        by_columns = [changes_of_batch(batch, rules) for batch in given]
         by_rows = [part for run in records for part in changes_of_records(run, rules)]
-        for columns, rows in zip(by_columns, by_rows, strict=True):
+        for columns, row in zip(by_columns, by_rows, strict=True):
             assert columns is not None
-            assert columns.table.equals(rows.table)
+            assert columns.table.equals(row.table)
         found[f"{name}_columns"] = _rate(
-            count, lambda given=batches, rules=rules: [changes_of_batch(batch, rules) for batch in given]
+            count, lambda given=given, rules=rules: [changes_of_batch(batch, rules) for batch in given]
         )
         found[f"{name}_records"] = _rate(
             count, lambda given=records, rules=rules: [changes_of_records(run, rules) for run in given]
@@ -203,14 +164,8 @@ def _records(batch: SinkBatch) -> list[SinkRecord]:
 
 def _files(short: bool) -> dict[str, Any]:
     count = 10_000 if short else 300_000
-    random = np.random.default_rng(3)
-    letters = random.integers(33, 127, count * 100, np.uint8)
-    text = pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(np.arange(0, count * 100 + 1, 100, np.int32)), pa.py_buffer(letters)]
-    )
     kinds = [pa.timestamp("us", "UTC") if kind == UTC else kind for *_, kind in COLUMNS]
-    rows = [column.cast(kind) for column, kind in zip(_rows(count), kinds, strict=True)]
-    names = [name for name, *_ in COLUMNS]
+    columns = [column.cast(kind) for column, kind in zip(rows(count), kinds, strict=True)]
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         numbers = itertools.count()
@@ -223,15 +178,15 @@ def _files(short: bool) -> dict[str, Any]:
         def limit(table: pa.Table) -> int:
             return _rate(count, lambda: pq.write_table(table, path, compression="zstd", store_schema=False))
 
-        texts, table = _with_ids([text], ["text"]), _with_ids(rows, names)
-        found |= {"rows_1_text": write(texts), "rows_10_columns": write(table)}
-        found |= {"limit_rows_1_text": limit(texts), "limit_rows_10_columns": limit(table)}
+        text, table = _with_ids([texts(count)], ["text"]), _with_ids(columns, NAMES)
+        found |= {"rows_1_text": write(text), "rows_10_columns": write(table)}
+        found |= {"limit_rows_1_text": limit(text), "limit_rows_10_columns": limit(table)}
         found["rows_4_regions"] = write(table, [PartitionField("region", "identity", "region")])
         found["rows_16_buckets"] = write(table, [PartitionField("id", "bucket[16]", "id_bucket")])
     return found
 
 
-def _with_ids(columns: list[pa.Array], names: list[str]) -> pa.Table:
+def _with_ids(columns: list[pa.Array], names: Sequence[str]) -> pa.Table:
     fields = [
         pa.field(name, column.type, metadata={"PARQUET:field_id": str(number)})
         for number, (name, column) in enumerate(zip(names, columns, strict=True), 1)

@@ -1,4 +1,4 @@
-"""``./bench.sh java --short``: each benchmark of hosted connectors ends, beside Java Connect, and is exact."""
+"""``./bench.sh java iceberg --short``: each benchmark of connectors in Java ends, beside Java Connect, and is exact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT_S = 900
 @pytest.mark.timeout(LIMIT_S + 30)
 def test_every_short_run_ends_with_its_line(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "java", "--short", "--results", str(tmp_path)],
+        [sys.executable, "-m", "bench", "java", "iceberg", "--short", "--results", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -27,7 +27,7 @@ def test_every_short_run_ends_with_its_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    for name in (benchmark.replace(".", "_") for benchmark in HOSTED):
+    for name in (benchmark.replace(".", "_") for benchmark in (*HOSTED, "iceberg")):
         assert re.search(rf"^{name} ratio=\d+\.\d+ .* met=(?:yes|no)$", done.stdout, re.MULTILINE), done.stdout[-3000:]
         runs = json.loads((tmp_path / f"{name}.json").read_text())["runs"]
         assert {"ours", "java"} <= {run["who"] for run in runs}

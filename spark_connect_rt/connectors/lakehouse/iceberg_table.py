@@ -78,6 +78,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 _FIELD_ID = b"PARQUET:field_id"
 _ARROW_FILES = "pyiceberg.io.pyarrow.PyArrowFileIO"
+_SQL_CATALOG = "spark_connect_rt.connectors.lakehouse.iceberg_catalogs.RememberingSqlCatalog"
 _REFUSED = (ForbiddenError, UnauthorizedError, OAuthError, ValidationError, NoSuchNamespaceError, NoSuchTableError)
 CREATED_WITH = {
     "format-version": "2",
@@ -450,7 +451,7 @@ def open_store(
 ) -> IcebergTableStore:
     """Return a store with its own catalog, which is opened when it is first used."""
     return IcebergTableStore(
-        lambda: load_catalog(catalog_name, **{"py-io-impl": _ARROW_FILES, **properties}),
+        lambda: load_catalog(catalog_name, **{"py-io-impl": _ARROW_FILES, **_with_memory(properties)}),
         table,
         connector,
         branch=branch or MAIN_BRANCH,
@@ -458,6 +459,14 @@ def open_store(
         properties=created_with,
         settings=files,
     )
+
+
+def _with_memory(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a catalog, which for a SQL catalog name the class that remembers metadata."""
+    if properties.get("type") != "sql":
+        return dict(properties)
+    others = {name: value for name, value in properties.items() if name != "type"}
+    return {**others, "py-catalog-impl": _SQL_CATALOG}
 
 
 def file_system(table: Table, uri: str) -> tuple[fs.FileSystem, str]:

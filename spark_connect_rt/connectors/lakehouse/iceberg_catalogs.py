@@ -1,0 +1,80 @@
+"""Catalogs of pyiceberg whose cost of a commit does not grow with the number of snapshots.
+
+pyiceberg reads and checks the whole metadata of a table with each load, three times for a commit, and copies all of it
+once more. With 1,000 snapshots that is most of a commit. A metadata file never changes, so what was read once is still
+right, and snapshots never change, so a copy of the metadata can share them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
+
+_MOST_TABLES = 64  # whose metadata is kept: a task with more tables reads some of it again
+
+
+class RememberingSqlCatalog(SqlCatalog):
+    """A SQL catalog that asks the database for the newest metadata file, and reads only files that it does not know."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        """Connect as pyiceberg's catalog does."""
+        super().__init__(name, **properties)
+        self._known: dict[str, tuple[str, TableMetadata]] = {}  # table -> its last metadata file and the contents
+
+    def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
+        """Return the table of a row of the catalog."""
+        identifier = (*self.identifier_to_tuple(orm_table.table_namespace), orm_table.table_name)
+        location, metadata = self._known.get(".".join(identifier), ("", None))
+        if metadata is None or location != orm_table.metadata_location:
+            table = super()._convert_orm_to_iceberg(orm_table)
+            self._remember(identifier, table.metadata_location, table.metadata)
+            return table
+        io = self._load_file_io(metadata.properties, location)
+        return Table(identifier, _copied(metadata), location, io, self)
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit, and remember the new metadata."""
+        response = super().commit_table(table, requirements, updates)
+        self._remember(table.name(), response.metadata_location, response.metadata)
+        return response
+
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        if current_table is not None:
+            current_table.metadata = _copied(current_table.metadata)
+        return super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
+
+    def _remember(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        self._known.pop(".".join(identifier), None)
+        self._known[".".join(identifier)] = location, _copied(metadata)
+        if len(self._known) > _MOST_TABLES:
+            del self._known[next(iter(self._known))]
+
+
+class _Shared(list[Any]):
+    """A list of objects that never change. A deep copy shares them."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Shared:
+        return _Shared(self)
+
+    def __add__(self, other: list[Any]) -> _Shared:  # type: ignore[override]
+        return _Shared([*self, *other])
+
+
+def _copied(metadata: TableMetadata) -> TableMetadata:
+    """Return a copy that shares the snapshots and the logs of them, which never change."""
+    shared = ("snapshots", "snapshot_log", "metadata_log")
+    lists = {name: _Shared(getattr(metadata, name)) for name in shared}
+    return metadata.model_copy(update={**lists, "properties": dict(metadata.properties), "refs": dict(metadata.refs)})
