@@ -560,6 +560,17 @@ def test_identifier_columns_of_the_table_are_the_key(lake: Lake) -> None:
     assert [(row["region"], row["amount"]) for row in lake.rows(order_by="amount")] == [("eu", 2), ("us", 3)]
 
 
+def test_key_columns_match_whatever_their_case(lake: Lake) -> None:
+    with lake.sink(lake.upserts(**{"iceberg.tables.default-id-columns": "Id"})) as sink:
+        sink.send(TOPIC, {"Id": 1, "name": "old"})
+        settle(sink)
+    loose = {"iceberg.tables.default-id-columns": "ID", "iceberg.tables.schema-case-insensitive": "true"}
+    with lake.sink(lake.upserts(name="other", **loose)) as sink:
+        sink.send(TOPIC, {"ID": 1, "name": "new"})
+        settle(sink)
+    assert lake.rows(order_by="Id") == [{"Id": 1, "name": "new"}]
+
+
 def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:
     with lake.sink(lake.upserts()) as sink:
         sink.send(TOPIC, {"id": 1})
