@@ -254,5 +254,10 @@ def test_killed_and_frozen_workers_write_every_record_exactly_once(broker: Embed
             assert_every_record_once(lake, changes, logged)
         for kind in KINDS:
             assert_duckdb_reads_the_same(iceberg, kind)
+        for lake, kind in product(lakes, KINDS):
+            connector = f"{group}-{lake.name}-{kind}"
+            (table,) = workers[0].rest.request("GET", f"/admin/connectors/{connector}").json()["tables"]
+            assert table["table"] == f"shop.{kind}"
+            assert min(table[part] for part in ("commits", "rows", "bytes", "files", "commit_ms")) > 0, table
         for worker in workers:
             assert worker.stop() == 0
