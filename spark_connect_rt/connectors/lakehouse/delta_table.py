@@ -22,7 +22,7 @@ from typing import TypeVar
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
 from deltalake.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -146,11 +146,11 @@ class DeltaTableStore:
             return
         if not newest.schema.equals(loaded.schema):
             raise RetriableError(f"table {self.name}: another writer changed the schema")
-        nested = [added.path for added in evolution.add if "." in added.path]
-        if nested:
-            raise ExternalError(f"table {self.name}: nested fields cannot be added here: {', '.join(nested)}")
-        if evolution.add:
-            columns = [Field.from_arrow(pa.field(added.path, added.type)) for added in evolution.add]
+        if any(added.parent for added in evolution.add):  # a write without rows merges nested fields, too
+            wider = evolution.schema.empty_table()
+            self.called(lambda: write_deltalake(newest.table, wider, mode="append", schema_mode="merge"))
+        elif evolution.add:
+            columns = [Field.from_arrow(pa.field(added.name, added.type)) for added in evolution.add]
             self.called(lambda: newest.table.alter.add_columns(columns))
         for path in evolution.relax:
             self.called(partial(newest.table.alter.drop_column_not_null, path))

@@ -171,7 +171,8 @@ class IcebergTableStore:
                     update.update_column(widened.path, field_type=_iceberg_type(widened.want))
                 for added in evolution.add:
                     if added.path not in have.column_names:
-                        update.add_column(tuple(added.path.split(".")), _iceberg_type(added.type))
+                        parents = (added.parent,) if added.parent else ()
+                        update.add_column((*parents, added.name), _iceberg_type(added.type))
         except CommitFailedException as error:
             raise RetriableError(f"table {self.name}: another writer changed it: {error}") from error
         except ConnectError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 _SQL_STATES = ("28000", "28P01", "3D000", "42501")  # login, password, missing database, missing privilege
 _TEXT = re.compile(
     r"(?i)authentication failed|no password supplied|(role|database) .{1,80} does not exist|permission denied|"
-    r"access[ _]?denied|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|bucket does not exist|readonly database|"
+    r"access[ _]?denied|InvalidAccessKeyId|SignatureDoesNotMatch|NoSuchBucket|bucket does not exist|"
     r"\b(401 Unauthorized|403 Forbidden)\b"
 )
 

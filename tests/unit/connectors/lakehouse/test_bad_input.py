@@ -175,12 +175,12 @@ def fails(sink: SinkHarness) -> ConnectError:
 
 
 @pytest.mark.parametrize("name", ["orders", "shop.or ders", "shop..orders", "../shop.orders", "shop.", 'shop."orders"'])
-def test_name_that_is_no_table_name_is_not_valid(lake: Lake, name: str) -> None:
+def test_invalid_table_name_is_not_valid(lake: Lake, name: str) -> None:
     assert "must be namespace.table" in lake.problems(**{"iceberg.tables": name})["iceberg.tables"]
 
 
 @pytest.mark.parametrize("name", ["orders", "a b.c", "../../elsewhere.table", "shop/orders", 7])
-def test_field_that_is_no_table_name_refuses_its_record_alone(lake: Lake, name: Any, tmp_path: Path) -> None:
+def test_invalid_table_name_in_a_field_refuses_its_record_alone(lake: Lake, name: Any, tmp_path: Path) -> None:
     config = {
         "iceberg.tables": "",
         "iceberg.tables.dynamic-enabled": "true",
@@ -331,15 +331,15 @@ def test_row_of_another_writer_without_a_key_is_named(iceberg: IcebergLake) -> N
     assert "null" in str(error)
 
 
-def test_catalog_that_may_only_be_read_fails_the_task_at_once(iceberg: IcebergLake) -> None:
+def test_catalog_that_may_only_be_read_fails_the_task_and_changes_nothing(iceberg: IcebergLake) -> None:
     iceberg.create(rows_of(9))
     read_only = f"sqlite:///file:{iceberg.folder / 'catalog.db'}?mode=ro&uri=true"
-    config = {"iceberg.catalog.uri": read_only, "connectrt.table.retry.timeout.ms": "3600000"}
-    with iceberg.sink(**config) as sink:
+    with iceberg.sink(**{"iceberg.catalog.uri": read_only}) as sink:
         sink.send(TOPIC, {"id": 1, "name": "n1"})
         error = fails(sink)
         assert isinstance(error, ExternalError)
-        assert "the catalog refuses" in str(error)
+        assert "readonly database" in str(error)
+        assert "Nothing is lost" in str(error)
     assert [row["id"] for row in iceberg.rows()] == [9]
     with iceberg.sink() as sink:
         sink.send(TOPIC, {"id": 1, "name": "n1"})
