@@ -160,6 +160,27 @@ class HerderEvent(JsonShape):
 
 
 @dataclass(frozen=True, slots=True)
+class TableProgress(JsonShape):
+    """Progress with one table that a sink writes (the metrics ``table-sink-metrics``), since its tasks started."""
+
+    table: str
+    commits: int = 0
+    rows: int = field(default=0, metadata=described("Rows in new data files."))
+    deleted_rows: int = field(default=0, metadata=described("Rows of older files that were deleted or replaced."))
+    bytes: int = field(default=0, metadata=described("Bytes of new data files."))
+    files: int = 0
+    waiting_rows: int = field(default=0, metadata=described("Rows that wait for a commit."))
+    lost_races: int = field(default=0, metadata=described("Commits that another writer was faster than."))
+    fenced_partitions: int = field(
+        default=0, metadata=described("Partitions whose rows were dropped, because another task had written them.")
+    )
+    commit_ms: float | None = field(default=None, metadata=described("Mean duration of a commit; null: none so far."))
+    lag_s: float | None = field(
+        default=None, metadata=described("Age of the newest record when it was committed, s; null: unknown.")
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TaskProgress(JsonShape):
     """Counters of one task of this worker since it started here."""
 
@@ -184,6 +205,7 @@ class TaskProgress(JsonShape):
     cpu_seconds: float | None = field(
         default=None, metadata=described("CPU of its calls (poll, put, sending); null: unknown.")
     )
+    tables: tuple[TableProgress, ...] = field(default=(), metadata=described("Tables that it writes, by name."))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,19 @@ def test_state_tasks_and_course_are_live(quick: Tab, stand_in: StandIn) -> None:
     expect(page.get_by_role("region", name="The last hour as a table").locator("tbody tr")).to_have_count(60)
 
 
+def test_tables_of_a_sink_show_their_progress_live(quick: Tab, stand_in: StandIn) -> None:
+    page = quick.open("/connectors/orders-sink")
+    row = page.locator("#tables tbody tr").first
+    expect(row).to_contain_text("shop.orders")
+    expect(row.get_by_role("cell")).to_have_text(["40,321", "7", "3.0 MiB", "14", "12", "82", "250", "12.4", "1", "0"])
+    stand_in.connectors["orders-sink"]["tables"][0] |= {"rows": 40_571, "waiting_rows": 0, "commits": 13}
+    expect(row).to_contain_text("40,571")
+    quick.accessible_in_every_size_and_colour()
+    page = quick.open("/connectors/orders")
+    expect(page.get_by_role("heading", name="Topics")).to_be_visible()
+    expect(page.locator("#tables table")).to_have_count(0)
+
+
 DRAWN = """
     window.drawn = [];
     const draw = CanvasRenderingContext2D.prototype.fillText;

@@ -198,8 +198,8 @@ def test_changes_are_named_by_path() -> None:
     found = planned_of(have, want)
     assert isinstance(found, Evolution)
     assert found.add == (
-        AddColumn("inner.b", pa.string()),
-        AddColumn("many.element.m", pa.int32()),
+        AddColumn("inner.b", pa.string(), "inner"),
+        AddColumn("many.element.m", pa.int32(), "many.element"),
         AddColumn("new", pa.bool_()),
     )
     assert found.widen == (

@@ -104,6 +104,8 @@ LOST_BROKERS: Lane = (_pytest("lost brokers", "tests/integration/kafka/test_lost
 SYSTEM: Lane = (_pytest("system tests", "tests/system"),)
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
+# Tables of the sinks, read by Spark 4.1 (in an environment with that) and other engines, and 10,000 partitions.
+LAKEHOUSE_PROOFS: Lane = (_pytest("lakehouse", "tests/lakehouse_proofs"),)
 # The console in a real Chromium, on two workers. The first step gets one where there is none and root may.
 BROWSER: Lane = (
     _python("a Chromium", "tests.browser.chromium"),
@@ -150,7 +152,7 @@ RUNS: dict[str, Run] = {
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(
-        (((*SIMULATION, *PROPERTIES, *SYSTEM, *LOST_BROKERS, *REAL_PROGRAMS, *BENCH_SMOKE),),),
+        (((*SIMULATION, *PROPERTIES, *SYSTEM, *LOST_BROKERS, *REAL_PROGRAMS, *BENCH_SMOKE, *LAKEHOUSE_PROOFS),),),
         {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole", RESTARTS: "12"},
     ),
     "stress": Run(((STRESS,),), {STRESS_SECONDS: "60"}),

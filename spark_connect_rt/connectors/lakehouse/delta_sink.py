@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_connect_rt.api.outside_checks import OutsideCheck
+from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.config.config_def import HIGH, REQUIRED, ConfigDef, ConfigKey, Type, prefixed
+from spark_connect_rt.connectors.lakehouse.catalog_settings import secrets_of
 from spark_connect_rt.connectors.lakehouse.connect_columns import DELTA_TYPES
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.sink_connector import TableSinkConnector
@@ -23,6 +26,7 @@ from spark_connect_rt.connectors.lakehouse.sink_settings import (
     read_settings,
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import TableSinkTask
+from spark_connect_rt.connectors.lakehouse.table_checks import table_findings
 from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, NewFile, Positions, TableStore
 from spark_connect_rt.errors import BadConfigError
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 
 EXTRA, USERS = "delta", "Delta tables"
 ROOT, STORAGE = "delta.root", "delta.storage."
+_UNITY = "uc://"
 CONFIG = TABLE_SINK + ConfigDef(
     [
         ConfigKey(
@@ -38,8 +43,9 @@ CONFIG = TABLE_SINK + ConfigDef(
             Type.STRING,
             REQUIRED,
             HIGH,
-            "Folder or URI (s3://, gs://, abfs://) of the tables. Table a.b lies in its folder a/b. delta.storage.* "
-            "are the options of the object store, as delta-rs names them.",
+            "Folder or URI (s3://, gs://, abfs://) of the tables. Table a.b lies in its folder a/b. With uc://CATALOG, "
+            "a.b is a table of that catalog of Unity Catalog. delta.storage.* are the options of the object store or "
+            "the catalog, as delta-rs names them.",
         )
     ]
 )
@@ -70,6 +76,12 @@ class DeltaSinkConnector(TableSinkConnector):
     def open_store(self, config: Mapping[str, str], settings: TableSinkSettings, table: str) -> TableStore:
         """Return a store of a table below the folder of the settings. Raises ConnectError: deltalake is missing."""
         return make_store(config, settings, table)
+
+    def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
+        """Return a check that loads each table and looks for other connectors of the same topics."""
+        settings = checked_settings(config)
+        reach = ROOT, f"Correct {ROOT} or {STORAGE}*."
+        return (lambda: table_findings(config, settings, lambda table: make_store(config, settings, table), reach),)
 
 
 class DeltaSinkTask(TableSinkTask):
@@ -130,6 +142,7 @@ def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
             problems["iceberg.tables.default-partition-by"] = [
                 "Delta tables are partitioned by columns only, without transforms. Name columns."
             ]
+    problems |= _unity_problems(config.get(ROOT, ""), settings)
     problems |= {
         name: [reason] for name, (effect, reason) in _WITHOUT_EFFECT.items() if config.get(name, effect) != effect
     }
@@ -138,16 +151,40 @@ def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
     return settings
 
 
+def table_uri(root: str, table: str) -> str:
+    """Return where a table is: a folder below the root, or a name of Unity Catalog as delta-rs writes it."""
+    root = root.rstrip("/")
+    return f"{root}.{table}" if root.startswith(_UNITY) else f"{root}/{table.replace('.', '/')}"
+
+
+def _unity_problems(root: str, settings: TableSinkSettings) -> dict[str, list[str]]:
+    """Return the settings that do not fit tables of Unity Catalog."""
+    if not root.startswith(_UNITY):
+        return {}
+    problems: dict[str, list[str]] = {}
+    if not root.removeprefix(_UNITY).strip("/").isidentifier():
+        problems[ROOT] = ["must be uc://CATALOG for tables of Unity Catalog"]
+    if settings.auto_create:
+        reason = "delta-rs cannot create tables in Unity Catalog. Create the table there, and set this to false"
+        problems["iceberg.tables.auto-create-enabled"] = [reason]
+    if wrong := [table for table in settings.tables if table.count(".") != 1]:
+        problems["iceberg.tables"] = [f"{', '.join(wrong)}: must be schema.table in the catalog of {ROOT}"]
+    return problems
+
+
 def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: str) -> DeltaTableStore:
     """Return a store of a table. Raises ConnectError: deltalake is not installed."""
     optional_module("deltalake", EXTRA, USERS)
     from spark_connect_rt.connectors.lakehouse.delta_table import DeltaTableStore
 
+    options = prefixed(config, STORAGE)
+    hidden_values.remember(secrets_of(options))  # errors of object stores quote them
     return DeltaTableStore(
-        f"{config[ROOT].rstrip('/')}/{table.replace('.', '/')}",
+        table_uri(config[ROOT], table),
         config["name"],
         name=table,
         partition_by=settings.of(table).partition_by,
-        storage_options=prefixed(config, STORAGE),
+        storage_options=options,
+        properties=settings.created_with,
         settings=settings.files,
     )

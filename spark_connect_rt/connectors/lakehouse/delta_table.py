@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import posixpath
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from typing import TypeVar
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
 from deltalake.exceptions import (
     CommitFailedError,
     DeltaError,
@@ -38,6 +39,7 @@ from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT, up
 from spark_connect_rt.connectors.lakehouse.data_files import FileSettings, FileTarget, write_data_files
 from spark_connect_rt.connectors.lakehouse.guard import offset_text, parse_offset
 from spark_connect_rt.connectors.lakehouse.partitions import PartitionField, rows_by_partition
+from spark_connect_rt.connectors.lakehouse.refusals import is_refusal
 from spark_connect_rt.connectors.lakehouse.table_port import (
     CommitResult,
     Committed,
@@ -54,6 +56,7 @@ from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
 from spark_connect_rt.errors import ConnectError, ExternalError, RetriableError
 
 Result = TypeVar("Result")
+APPLICATIONS = "connectrt"
 FOLDER = "_connectrt"  # readers and vacuum ignore folders that begin with an underscore
 _NUMBERS = 1 << 62
 _LOAD_TRIES = 3  # a newer commit may have removed the file of the offsets meanwhile
@@ -71,6 +74,7 @@ class DeltaTableStore:
         keys: Sequence[str] = (),
         partition_by: Sequence[str] = (),
         storage_options: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         settings: FileSettings | None = None,
     ) -> None:
         """Take the place of a table.
@@ -82,6 +86,7 @@ class DeltaTableStore:
             keys: columns that changes are merged by. Empty: rows are appended.
             partition_by: columns of a table that is created.
             storage_options: credentials and settings of the object store, as delta-rs has them.
+            properties: of a table that is created, such as `delta.logRetentionDuration`.
             settings: of new data files.
         """
         self.name = name or uri
@@ -91,11 +96,12 @@ class DeltaTableStore:
         self.settings = settings or FileSettings()
         self._partition_by = list(partition_by)
         self._options = dict(storage_options or {})
+        self._properties = dict(properties or {})
 
     @property
     def application(self) -> str:
         """The application id of the connector's transactions."""
-        return f"connectrt:{self.connector}"
+        return f"{APPLICATIONS}:{self.connector}"
 
     def load(self) -> LoadedDeltaTable | None:
         """Load the newest version, or return None if the table does not exist."""
@@ -122,6 +128,7 @@ class DeltaTableStore:
                 columns,
                 mode="ignore",
                 partition_by=self._partition_by or None,
+                configuration=self._properties or None,
                 storage_options=self._options or None,
             )
         )
@@ -139,11 +146,11 @@ class DeltaTableStore:
             return
         if not newest.schema.equals(loaded.schema):
             raise RetriableError(f"table {self.name}: another writer changed the schema")
-        nested = [added.path for added in evolution.add if "." in added.path]
-        if nested:
-            raise ExternalError(f"table {self.name}: nested fields cannot be added here: {', '.join(nested)}")
-        if evolution.add:
-            columns = [Field.from_arrow(pa.field(added.path, added.type)) for added in evolution.add]
+        if any(added.parent for added in evolution.add):  # a write without rows merges nested fields, too
+            wider = evolution.schema.empty_table()
+            self.called(lambda: write_deltalake(newest.table, wider, mode="append", schema_mode="merge"))
+        elif evolution.add:
+            columns = [Field.from_arrow(pa.field(added.name, added.type)) for added in evolution.add]
             self.called(lambda: newest.table.alter.add_columns(columns))
         for path in evolution.relax:
             self.called(partial(newest.table.alter.drop_column_not_null, path))
@@ -160,6 +167,13 @@ class DeltaTableStore:
     def close(self) -> None:
         """Release the table. delta-rs keeps no connection that needs to be closed."""
 
+    def refused(self, error: Exception) -> ExternalError:
+        """Return the error of a store that refuses a request."""
+        return ExternalError(
+            f"table {self.name}: the store refuses: {type(error).__name__}: {error}. Check the credentials and "
+            "permissions in delta.storage.*."
+        )
+
     def called(self, call: Callable[[], Result]) -> Result:
         """Return what a call of delta-rs returns. Raises RetriableError or ExternalError instead of its errors."""
         try:
@@ -169,6 +183,8 @@ class DeltaTableStore:
         except DeltaProtocolError as error:
             raise ExternalError(f"table {self.name}: {error}") from error
         except (DeltaError, OSError) as error:
+            if is_refusal(error):
+                raise self.refused(error) from error
             raise RetriableError(f"table {self.name}: {type(error).__name__}: {error}") from error
 
 
@@ -203,6 +219,26 @@ class LoadedDeltaTable:
     def relative(self, path: str) -> str:
         """Return the path of a data file below the table's folder."""
         return path.removeprefix(f"{self._root}/")
+
+    def other_writers(self) -> Mapping[str, set[str]]:
+        """Return which other connectors have stored offsets in the table: name -> topics. Reads the log."""
+        others: dict[str, set[str]] = {}
+        for application, number in self._store.called(partial(_applications, self.files)).items():
+            kind, _, connector = application.partition(":")
+            if kind != APPLICATIONS or application == self._store.application:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                places = self._store.called(partial(_read_offsets, self.files, number, self._store.name))
+                others[connector] = {place.topic for place in places}
+        return others
+
+    def require_readable(self) -> None:
+        """Do nothing, because a merge reads whatever delta-rs reads."""
+
+    def require_writable(self) -> None:
+        """Write and delete a small file. Raises ExternalError without the permission, RetriableError otherwise."""
+        path = f"{FOLDER}/check-{uuid.uuid4().hex}"
+        self._store.called(partial(_write_and_delete, self.files, path))
 
     def rolled_back(self) -> Mapping[TopicPartition, int]:
         """Return nothing: a version that was restored is a commit like any other, so it cannot be noticed."""
@@ -275,6 +311,8 @@ class LoadedDeltaTable:
             self._remove_offsets(number)
             raise ExternalError(f"table {self._store.name}: {error}") from error
         except (DeltaError, OSError) as error:
+            if is_refusal(error):
+                raise self._store.refused(error) from error
             return UnknownOutcome(error)
         if self._number is not None:
             self._remove_offsets(self._number)
@@ -311,6 +349,35 @@ class LoadedDeltaTable:
 
 def _file_system(table: DeltaTable) -> fs.FileSystem:
     return fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
+
+
+def _write_and_delete(files: fs.FileSystem, path: str) -> None:
+    with files.open_output_stream(path, buffer_size=1 << 16) as stream:
+        stream.write(b"written by connectrt check, and deleted at once")
+    files.delete_file(path)
+
+
+def _applications(files: fs.FileSystem) -> dict[str, int]:
+    """Return the version of each application in the log: of the last checkpoint, then of the commits after it.
+
+    Source: the Delta transaction log protocol, "Transaction Identifiers" and "Checkpoints".
+    """
+    found: dict[str, int] = {}
+    names = sorted(posixpath.basename(info.path) for info in files.get_file_info(fs.FileSelector("_delta_log")))
+    checkpoints = [name for name in names if name.endswith(".parquet") and ".checkpoint." in name]
+    last = checkpoints[-1].partition(".")[0] if checkpoints else ""
+    for name in checkpoints:
+        if name.startswith(last):
+            with files.open_input_file(f"_delta_log/{name}") as stream:
+                rows = pq.read_table(stream, columns=["txn"])["txn"].drop_null().to_pylist()
+            found |= {row["appId"]: row["version"] for row in rows}
+    for name in names:
+        version, _, kind = name.partition(".")
+        if kind == "json" and version.isdigit() and version > last:
+            with files.open_input_file(f"_delta_log/{name}") as stream:
+                actions = (orjson.loads(line) for line in stream.read().splitlines() if line)
+                found |= {txn["appId"]: txn["version"] for action in actions if (txn := action.get("txn"))}
+    return found
 
 
 def _quoted(name: str) -> str:

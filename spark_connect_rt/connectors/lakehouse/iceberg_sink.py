@@ -6,18 +6,21 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
+from spark_connect_rt.api.outside_checks import OutsideCheck
+from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.optional_package import optional_module
 from spark_connect_rt.config.config_def import HIGH, ConfigDef, ConfigKey, Type
-from spark_connect_rt.connectors.lakehouse.catalog_settings import DEFAULT_NAME, catalog_of
+from spark_connect_rt.connectors.lakehouse.catalog_settings import DEFAULT_NAME, catalog_of, secrets_of
 from spark_connect_rt.connectors.lakehouse.sink_connector import TableSinkConnector
 from spark_connect_rt.connectors.lakehouse.sink_settings import (
+    CREATED_WITH,
     TABLE_SINK,
     TableSinkSettings,
     parse_partition_field,
     read_settings,
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import OpenTable, TableSinkTask
+from spark_connect_rt.connectors.lakehouse.table_checks import table_findings
 from spark_connect_rt.connectors.lakehouse.table_port import TableStore
 from spark_connect_rt.errors import BadConfigError, ConnectError
 
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 COMPACTION_PAUSE = 20  # commits
 EXTRA, USERS = "iceberg", "tables of Iceberg"
+VERSION = "format-version"
+_VERSIONS = (
+    "must be 2: pyiceberg cannot write tables of version 3, so there are no deletion vectors, and version 1 has no "
+    "deletes for upserts"
+)
 CONFIG = TABLE_SINK + ConfigDef(
     [
         ConfigKey(
@@ -68,7 +76,9 @@ class IcebergSinkConnector(TableSinkConnector):
 
     def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
         """Return a check that loads each table and looks for other connectors of the same topics."""
-        return (lambda: table_findings(config),)
+        settings = checked_settings(config)
+        reach = "iceberg.catalog.uri", "Correct iceberg.catalog.*."
+        return (lambda: table_findings(config, settings, lambda table: make_store(config, settings, table), reach),)
 
 
 class IcebergSinkTask(TableSinkTask):
@@ -112,6 +122,9 @@ class IcebergSinkTask(TableSinkTask):
 def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:
     """Return the typed settings, with partition fields that can be read. Raises BadConfigError."""
     settings = read_settings(config)
+    version = settings.created_with.get(VERSION, "2").strip()
+    if version not in ("1", "2") or (version == "1" and settings.upsert):
+        raise BadConfigError({CREATED_WITH + VERSION: [_VERSIONS]})
     for fields in (settings.defaults.partition_by, *(table.partition_by for table in settings.per_table.values())):
         for text in fields:
             try:
@@ -127,6 +140,7 @@ def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: st
     from spark_connect_rt.connectors.lakehouse.iceberg_table import open_store
 
     name, properties = catalog_of(config)
+    hidden_values.remember(secrets_of(properties))  # errors of clients quote them
     of_table = settings.of(table)
     return open_store(
         name,
@@ -138,35 +152,3 @@ def make_store(config: Mapping[str, str], settings: TableSinkSettings, table: st
         created_with=settings.created_with,
         files=settings.files,
     )
-
-
-def table_findings(config: Mapping[str, str]) -> Sequence[Finding]:
-    """Load each table, and look for other connectors that write the same topics to it."""
-    settings = checked_settings(config)
-    findings = []
-    for name in settings.tables:
-        store = make_store(config, settings, name)
-        try:
-            findings.append(_finding_of(store, settings, config))
-        finally:
-            store.close()
-    return findings
-
-
-def _finding_of(store: IcebergTableStore, settings: TableSinkSettings, config: Mapping[str, str]) -> Finding:
-    check, setting = "table", "iceberg.tables"
-    try:
-        loaded = store.load()
-    except ConnectError as error:
-        return Finding(check, "iceberg.catalog.uri", Level.PROBLEM, str(error), "Correct iceberg.catalog.*.")
-    if loaded is None:
-        if settings.auto_create:
-            return Finding(check, setting, Level.OK, f"table {store.name} will be created")
-        change = "Create it, or set iceberg.tables.auto-create-enabled=true."
-        return Finding(check, setting, Level.PROBLEM, f"table {store.name} does not exist", change)
-    topics = {topic.strip() for topic in config.get("topics", "").split(",")}
-    rivals = [name for name, written in loaded.other_writers().items() if written & topics]
-    if rivals:
-        what = f"table {store.name} has offsets of the same topics by connector {', '.join(sorted(rivals))}"
-        return Finding(check, setting, Level.WARNING, what, "Delete the other connector, else rows are there twice.")
-    return Finding(check, setting, Level.OK, f"table {store.name} can be loaded")

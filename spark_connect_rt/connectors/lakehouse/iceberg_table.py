@@ -20,12 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NotInstalledError,
     OAuthError,
     TableAlreadyExistsError,
     UnauthorizedError,
@@ -38,6 +40,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.transforms import parse_transform
 
 from spark_connect_rt.base.ids import TopicPartition
@@ -58,6 +61,7 @@ from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
     partition_of,
     schema_without_ids,
 )
+from spark_connect_rt.connectors.lakehouse.refusals import is_refusal
 from spark_connect_rt.connectors.lakehouse.sink_settings import parse_partition_field
 from spark_connect_rt.connectors.lakehouse.table_port import (
     CommitResult,
@@ -168,7 +172,8 @@ class IcebergTableStore:
                     update.update_column(widened.path, field_type=_iceberg_type(widened.want))
                 for added in evolution.add:
                     if added.path not in have.column_names:
-                        update.add_column(tuple(added.path.split(".")), _iceberg_type(added.type))
+                        parents = (added.parent,) if added.parent else ()
+                        update.add_column((*parents, added.name), _iceberg_type(added.type))
         except CommitFailedException as error:
             raise RetriableError(f"table {self.name}: another writer changed it: {error}") from error
         except ConnectError:
@@ -203,7 +208,9 @@ class IcebergTableStore:
 
 def explained(table: str, error: Exception) -> ConnectError:
     """Return an error of pyiceberg as the error that says what the caller can do."""
-    if isinstance(error, _REFUSED):
+    if isinstance(error, NotInstalledError):
+        return ExternalError(f"table {table}: {error}. Install it on workers and executors.")
+    if isinstance(error, _REFUSED) or is_refusal(error):
         return ExternalError(
             f"table {table}: the catalog refuses: {type(error).__name__}: {error}. Check the credentials and "
             "permissions in iceberg.catalog.*."
@@ -275,6 +282,31 @@ class LoadedIcebergTable:
         """Return which other connectors write this branch of the table: name -> topics."""
         store = self._store
         return other_writers(self.table.metadata.properties, store.connector, store.branch_key)
+
+    def require_readable(self) -> None:
+        """Raise ExternalError if the table has deletes that upserts need and that cannot be read."""
+        self.delete_files()
+
+    def require_writable(self) -> None:
+        """Write and delete a small file, and send a commit without a change to a catalog that checks permissions.
+
+        Raises ExternalError without the permission, and RetriableError if the store or the catalog cannot be reached.
+        """
+        name, table = self._store.name, self.table
+        location = table.location_provider().new_metadata_location(f"connectrt-check-{uuid.uuid4().hex}")
+        try:
+            with table.io.new_output(location).create() as stream:
+                stream.write(b"written by connectrt check, and deleted at once")
+            table.io.delete(location)
+        except Exception as error:
+            raise explained(name, error) from error
+        try:
+            if isinstance(table.catalog, RestCatalog):
+                table.catalog.commit_table(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), ())
+        except Exception as error:
+            if isinstance(error, _REFUSED):
+                raise explained(name, error) from error
+            log.info("table %s: a commit without a change was not taken: %s", name, error)  # others may be
 
     def live_files(self) -> Mapping[str, LiveFile]:
         """Return the data files of the snapshot by URI. The detail is pyiceberg's `DataFile`."""
@@ -381,8 +413,10 @@ class LoadedIcebergTable:
         except _REFUSED as error:
             discard_files(self.table, builder.written)
             raise explained(self._store.name, error) from error
-        except Exception as error:  # noqa: BLE001 - a request without an answer: the caller looks
-            return UnknownOutcome(error)
+        except Exception as error:
+            if is_refusal(error):  # of the database, or of the store before the catalog was asked
+                raise explained(self._store.name, error) from error
+            return UnknownOutcome(error)  # a request without an answer: the caller looks
         with contextlib.suppress(Exception):  # `write.metadata.delete-after-commit.enabled`; the commit is done
             delete_old_metadata(self.table, response.metadata)
         return Committed(str(staged.snapshot_id))
@@ -514,15 +548,31 @@ def _ends_text(store: IcebergTableStore, ends: Mapping[TopicPartition, int]) -> 
     return orjson.dumps({"connector": store.connector, "ends": places}).decode()
 
 
-def _ends_of(store: IcebergTableStore, snapshot: Snapshot) -> dict[TopicPartition, int]:
-    """Return the offsets that a snapshot's commit stored for the connector of the store."""
+def writer_of(snapshot: Snapshot) -> str | None:
+    """Return the connector whose commit a snapshot is. None: another writer's, or an upkeep's."""
+    connector = _stored_by(snapshot).get("connector")
+    if isinstance(connector, str):
+        return connector
+    return "" if _commit_of(snapshot) else None  # a commit without offsets
+
+
+def _stored_by(snapshot: Snapshot) -> Mapping[str, Any]:
     text = "" if snapshot.summary is None else snapshot.summary.additional_properties.get(OFFSETS_SUMMARY, "")
     try:
         fields = orjson.loads(text) if text else {}
-        if fields.get("connector") != store.connector:
-            return {}
+    except ValueError:
+        return {}  # another program's text
+    return fields if isinstance(fields, dict) else {}
+
+
+def _ends_of(store: IcebergTableStore, snapshot: Snapshot) -> dict[TopicPartition, int]:
+    """Return the offsets that a snapshot's commit stored for the connector of the store."""
+    fields = _stored_by(snapshot)
+    if fields.get("connector") != store.connector:
+        return {}
+    try:
         return {TopicPartition(topic, partition): end for topic, partition, end in fields["ends"]}
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return {}  # another program's text
 
 

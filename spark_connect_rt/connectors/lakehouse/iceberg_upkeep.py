@@ -23,12 +23,12 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveS
 
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange, partition_of
 from spark_connect_rt.connectors.lakehouse.iceberg_table import (
-    COMMIT_SUMMARY,
     IcebergTableStore,
     LoadedIcebergTable,
     discard_files,
     explained,
     file_system,
+    writer_of,
 )
 from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LostRace, NewFile, Positions
 
@@ -50,10 +50,29 @@ def expired_snapshots(
     return [snapshot.snapshot_id for snapshot in oldest_first if snapshot.snapshot_id not in stay]
 
 
-def last_own_snapshot(table: Table) -> int | None:
-    """Return the newest snapshot that a table sink made. None: there is none in the metadata."""
-    own = [shot for shot in table.metadata.snapshots if shot.summary is not None and COMMIT_SUMMARY in _summary(shot)]
-    return max(own, key=lambda shot: shot.sequence_number or 0).snapshot_id if own else None
+def last_own_snapshots(snapshots: Sequence[Snapshot], heads: Collection[int]) -> set[int]:
+    """Return the newest snapshot that each table sink made: on each branch, and of all. Pure.
+
+    A sink whose last snapshot has expired would not notice a rollback.
+    """
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
+    newest_first = sorted(snapshots, key=lambda snapshot: snapshot.sequence_number or 0, reverse=True)
+    return {
+        snapshot.snapshot_id
+        for history in (newest_first, *(_history(by_id, head) for head in heads))
+        for snapshot in {writer_of(snapshot): snapshot for snapshot in reversed(history)}.values()
+        if writer_of(snapshot) is not None
+    }
+
+
+def _history(by_id: Mapping[int, Snapshot], head: int) -> list[Snapshot]:
+    """Return a snapshot and its ancestors, newest first, as far as they are known."""
+    found: dict[int, Snapshot] = {}
+    at: int | None = head
+    while at is not None and at in by_id and at not in found:
+        found[at] = by_id[at]
+        at = by_id[at].parent_snapshot_id
+    return list(found.values())
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:
@@ -69,9 +88,9 @@ def expire_snapshots(store: IcebergTableStore, keep: int) -> int:
     if loaded is None or keep <= 0:
         return 0
     table, metadata = loaded.table, loaded.table.metadata
-    own = last_own_snapshot(table)
     heads = {reference.snapshot_id for reference in metadata.refs.values()}
-    expired = expired_snapshots(metadata.snapshots, heads, keep, () if own is None else (own,))
+    own = last_own_snapshots(metadata.snapshots, heads)
+    expired = expired_snapshots(metadata.snapshots, heads, keep, own)
     if not expired:
         return 0
     requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]

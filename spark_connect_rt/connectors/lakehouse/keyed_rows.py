@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.key_index import DEAD, ROW_BITS, KeyIndex, encode_keys, positions_of
 from spark_connect_rt.connectors.lakehouse.table_port import LiveFile, LoadedTable, NewFile, Positions
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import DataError, ExternalError
 
 log = logging.getLogger(__name__)
 _ROWS = (1 << ROW_BITS) - 1
@@ -126,11 +126,21 @@ class KeyedRows:
         for batch in loaded.read(path, self._key_columns):
             rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
             first += batch.num_rows
-            keys = self._encode(pa.Table.from_batches([batch]))
+            keys = self._keys_in(batch)
             if dead is not None:
                 is_live = ~np.isin(rows, dead)
                 rows, keys = rows[is_live], keys.filter(pa.array(is_live))
             yield keys, positions_of(number, rows)
+
+    def _keys_in(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the keys of rows that the table has. Raises ExternalError: one of them has none."""
+        try:
+            return self._encode(pa.Table.from_batches([batch]))
+        except DataError as error:
+            raise ExternalError(
+                f"table {self._table} has rows that cannot be found by key ({', '.join(self._key_columns)}): {error}. "
+                "Give these rows a key or delete them, or correct iceberg.tables.default-id-columns."
+            ) from error
 
     def latest(self, changes: pa.Table) -> pa.Table:
         """Return only the last change of each key, in order."""

@@ -7,7 +7,8 @@ from typing import Any
 
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
+from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings, is_table_name
+from spark_connect_rt.errors import DataError
 
 
 def tables_of(records: Sequence[SinkRecord], settings: TableSinkSettings) -> Iterator[tuple[str, Sequence[SinkRecord]]]:
@@ -27,6 +28,25 @@ def tables_of(records: Sequence[SinkRecord], settings: TableSinkSettings) -> Ite
         for table in _names(str(value), settings):
             by_table.setdefault(table, []).append(record)
     yield from by_table.items()
+
+
+def unnamed(records: Sequence[SinkRecord], settings: TableSinkSettings) -> dict[int, DataError]:
+    """Return the records whose route field should be the name of a table and is not, by offset.
+
+    Such a name could also lead out of the folder of the tables.
+    """
+    if not settings.dynamic or settings.route_field is None:
+        return {}
+    path = settings.route_field.split(".")
+    found = {record.offset: field_at(record.value, path) for record in records}
+    return {
+        offset: DataError(
+            f"field {settings.route_field}: {str(value)!r} is not the name of a table. It must be namespace.table, "
+            "such as shop.orders"
+        )
+        for offset, value in found.items()
+        if value is not None and not is_table_name(str(value))
+    }
 
 
 def _names(value: str, settings: TableSinkSettings) -> Sequence[str]:

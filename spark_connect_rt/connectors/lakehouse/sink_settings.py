@@ -42,6 +42,15 @@ def _unused(name: str, reason: str) -> ConfigKey:
     return _key(name, Type.STRING, None, LOW, f"No effect: {reason}", doubt=lambda value: f"it has no effect: {reason}")
 
 
+def _decimal_complaint(text: str | None) -> str | None:
+    if not text:
+        return None
+    digits, comma, scale = (part.strip() for part in text.partition(","))
+    if comma and digits.isdecimal() and scale.isdecimal() and int(scale) <= int(digits) and 1 <= int(digits) <= 38:
+        return None
+    return "Value must be digits and scale, such as 38,9, with at most 38 digits"
+
+
 _NO_CONTROL = "offsets are stored in the table, so there is no control topic and no coordinator."
 
 TABLE_SINK = ConfigDef(
@@ -153,6 +162,15 @@ TABLE_SINK = ConfigDef(
             one_of(AUTO, *(form.value for form in ChangeForm)),
         ),
         _key(
+            "connectrt.table.variable.decimal",
+            Type.STRING,
+            "",
+            LOW,
+            "Digits and scale, such as 38,9, of columns for decimals of any scale (Debezium's VariableScaleDecimal). A "
+            "record whose number does not fit exactly is refused. Empty: the column is text.",
+            _decimal_complaint,
+        ),
+        _key(
             "connectrt.table.rollback",
             Type.STRING,
             KEEP,
@@ -208,9 +226,9 @@ TABLE_SINK = ConfigDef(
 """The settings of every table sink. A format adds those of its catalog."""
 
 _TABLE_PREFIX = "iceberg.table."
-_CREATED_WITH, _WRITE_PROPS = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
+CREATED_WITH, _WRITE_PROPS = "iceberg.tables.auto-create-props.", "iceberg.tables.write-props."
 _CONTROL_CLIENTS = "iceberg.kafka."
-PREFIXES = (_TABLE_PREFIX, _CREATED_WITH, _WRITE_PROPS, _CONTROL_CLIENTS, "iceberg.catalog.", "iceberg.hadoop")
+PREFIXES = (_TABLE_PREFIX, CREATED_WITH, _WRITE_PROPS, _CONTROL_CLIENTS, "iceberg.catalog.", "iceberg.hadoop")
 """The beginnings of settings that no table of declarations can list, because they contain names of users."""
 _PER_TABLE = ("id-columns", "partition-by", "commit-branch", "route-regex")
 _WRITE_PROPERTIES: Mapping[str, Callable[[str], tuple[str, Any]]] = {
@@ -256,6 +274,7 @@ class TableSinkSettings:
     defaults: TableSettings
     per_table: Mapping[str, TableSettings] = field(default_factory=dict)
     created_with: Mapping[str, str] = field(default_factory=dict)
+    variable_decimal: tuple[int, int] | None = None
     files: FileSettings = field(default_factory=FileSettings)
 
     def of(self, table: str) -> TableSettings:
@@ -295,13 +314,24 @@ def read_settings(config: Mapping[str, str]) -> TableSinkSettings:
         task_count(config),
         defaults,
         _per_table(config, defaults, problems),
-        prefixed(config, _CREATED_WITH),
+        prefixed(config, CREATED_WITH),
+        _decimal_of(values["connectrt.table.variable.decimal"]),
         _file_settings(prefixed(config, _WRITE_PROPS), problems),
     )
     _check_together(settings, problems)
     if problems:
         raise BadConfigError(problems)
     return settings
+
+
+def _decimal_of(text: str) -> tuple[int, int] | None:
+    digits, _, scale = text.partition(",")
+    return (int(digits), int(scale)) if text else None
+
+
+def is_table_name(name: str) -> bool:
+    """Return whether a text is the name of a table with its namespace, such as `shop.orders`."""
+    return _PLAIN_NAME.fullmatch(name) is not None
 
 
 def task_doubts(config: Mapping[str, str]) -> dict[str, str]:
@@ -386,7 +416,7 @@ def _check_together(settings: TableSinkSettings, problems: dict[str, list[str]])
         problems["iceberg.tables.route-field"] = ["must be set with iceberg.tables.dynamic-enabled=true"]
     if not settings.dynamic and not settings.tables:
         problems["iceberg.tables"] = ["must name a table, such as shop.orders"]
-    wrong = [table for table in settings.tables if not _PLAIN_NAME.fullmatch(table)]
+    wrong = [table for table in settings.tables if not is_table_name(table)]
     if wrong:
         problems["iceberg.tables"] = [f"{', '.join(wrong)}: must be namespace.table, such as shop.orders"]
     if len(set(settings.tables)) < len(settings.tables):

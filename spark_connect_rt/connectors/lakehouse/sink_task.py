@@ -31,7 +31,7 @@ from spark_connect_rt.connectors.lakehouse.changes import (
 from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, ArrowTypeRules
 from spark_connect_rt.connectors.lakehouse.guard import commit_wait_ms, truncate_refusal
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
-from spark_connect_rt.connectors.lakehouse.routes import tables_of
+from spark_connect_rt.connectors.lakehouse.routes import tables_of, unnamed
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
 from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, Positions, TableStore
 from spark_connect_rt.connectors.lakehouse.table_rows import TRUNCATE_REFUSED, FittedRows, RowFitter, RowRefusal
@@ -105,6 +105,7 @@ class TableSinkTask(SinkTask):
     def start(self, config: Mapping[str, str]) -> None:
         """Take the settings. The catalog is reached when partitions are opened. Raises BadConfigError."""
         self.settings = self.read_settings(config)
+        self.types = replace(self.types, variable_decimal=self.settings.variable_decimal)
         self.connector = config["name"]
         self._topics = tuple(filter(None, parse_value(Type.LIST, config.get("topics") or "")))
         if not self.settings.dynamic:
@@ -257,7 +258,7 @@ class TableSinkTask(SinkTask):
             return
         # No row is added before every record of the put is a row or reported. Else a failed task would commit rows
         # behind a record that is neither.
-        refused: dict[int, RowRefusal] = {}
+        refused = {offset: RowRefusal(offset, error) for offset, error in unnamed(fresh, self.settings).items()}
         fitted: list[tuple[OpenTable, FittedRows, int]] = []
         if self.settings.upsert and self.settings.route_field is not None:
             refused |= self._routed_truncates(place, fresh)

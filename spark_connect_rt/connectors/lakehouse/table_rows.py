@@ -62,7 +62,7 @@ class RowFitter:
         ops = changes.table[OP]
         if pc.any(pc.equal(ops, TRUNCATE)).as_py():
             return self._with_truncates(changes, refuse_truncate)
-        self._settle_keys(changes.key_columns)
+        self._require_keys(changes.key_columns)
         rows = changes.table.drop_columns([OP])
         unsafe = self._settle_schema(rows.schema, changes.key_columns)
         schema = self._writer.schema
@@ -70,6 +70,8 @@ class RowFitter:
         if unsafe is not None:
             error = DataError(f"field {unsafe.path}: {unsafe.reason}")
             return FittedRows(rows.slice(0, 0), offsets[:0], tuple(RowRefusal(at, error) for at in offsets.tolist()))
+        if self._keyed is not None:
+            self._keyed.use_keys(self._keys_in(schema, changes.key_columns))
         deletes = pc.equal(ops, DELETE).combine_chunks()  # a delete has only its key
         fitted = fit(rows, schema, case_sensitive=self._settings.case_sensitive, may_lack=deletes)
         found = fitted.table
@@ -107,9 +109,22 @@ class RowFitter:
         order = np.argsort(offsets, kind="stable")
         return FittedRows(rows.take(pa.array(order)), offsets[order], found.refused)
 
-    def _settle_keys(self, key_columns: Sequence[str]) -> None:
-        if self._keyed is not None:
-            self._keyed.use_keys(self._table.id_columns or key_columns)
+    def _require_keys(self, key_columns: Sequence[str]) -> None:
+        """Raise DataError if a table with upserts has no key, before it is created."""
+        if self._keyed is not None and not (self._table.id_columns or key_columns):
+            self._keyed.use_keys(())
+
+    def _keys_in(self, schema: pa.Schema, key_columns: Sequence[str]) -> list[str]:
+        """Return the key columns as the table writes their names. Raises ExternalError for those that it lacks."""
+        is_exact = self._settings.case_sensitive
+        names = {name if is_exact else name.lower(): name for name in schema.names}
+        wanted = [name if is_exact else name.lower() for name in self._table.id_columns or key_columns]
+        if missing := [name for name in wanted if name not in names]:
+            raise ExternalError(
+                f"table {self._writer.store.name} has no column {', '.join(missing)}, which is part of its key. Its "
+                f"columns are {', '.join(schema.names)}. Correct iceberg.tables.default-id-columns, or add the column."
+            )
+        return [names[name] for name in wanted]
 
     def _settle_schema(self, want: pa.Schema, key_columns: Sequence[str]) -> UnsafeChange | None:
         """Make or evolve the table for rows of a schema. Returns a change that is refused."""

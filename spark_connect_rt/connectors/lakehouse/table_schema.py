@@ -51,10 +51,22 @@ def table_schema(schema: Schema, rules: ArrowTypeRules = ICEBERG_TYPES) -> pa.Sc
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A column or nested field to add, always optional. `path` is dotted: `address.city`, `items.element.price`."""
+    """A column or nested field to add, always optional.
+
+    Attributes:
+        path: dotted, such as `address.city` or `items.element.price`.
+        type: of the field.
+        parent: the path of the struct that gets the field. Empty: it is a column. Names may contain dots themselves.
+    """
 
     path: str
     type: pa.DataType
+    parent: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the field in its struct or table."""
+        return self.path.removeprefix(f"{self.parent}.") if self.parent else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +146,7 @@ class _Plan:
         fields = [self._field(old, wanted.pop(self._name(old.name), None), f"{parent}{old.name}") for old in have]
         for new in wanted.values():
             path = f"{parent}{new.name}"
-            self.add.append(AddColumn(path, new.type))
+            self.add.append(AddColumn(path, new.type, parent.removesuffix(".")))
             fields.append(new.with_nullable(True))
         return fields
 

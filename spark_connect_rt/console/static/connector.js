@@ -60,6 +60,7 @@ document.addEventListener("DOMContentLoaded", () => {
   let first = true;
   function connector(news) {
     if (news.topics !== null) $("#topics").replaceChildren(connectrt.fragment(news.topics));
+    if (news.tables !== null) $("#tables").replaceChildren(connectrt.fragment(news.tables));
     if (news.facts !== null) $("#facts").replaceChildren(connectrt.fragment(news.facts));
     connectrt.times($("#facts"));
     connectrt.rows($("#tasks"), news.tasks);

@@ -43,8 +43,9 @@ def add_routes(routes: APIRouter, frame: PageFrame) -> None:
             tasks = kept.rows(wrong_first(found.get("tasks")), lambda task: row(task, name))
             facts = frame.text(request, "_connector_facts.html", **values)
             topics = frame.text(request, "_topics.html", **values)
+            tables = frame.text(request, "_tables.html", **values)
             state = str(found.get("aggregate") or found.get("state") or "")
-            return ConnectorSnapshot(facts, tasks, found.get("course") or (), state, topics)
+            return ConnectorSnapshot(facts, tasks, found.get("course") or (), state, topics, tables)
 
         return frame.stream(changes(reads.follow((who_asks(request), name), read)))
 
@@ -57,13 +58,14 @@ def add_routes(routes: APIRouter, frame: PageFrame) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSnapshot:
-    """A connector at one moment: its facts, tasks (problems first) and topics as HTML, its course, its state."""
+    """A connector at one moment: facts, tasks (problems first), topics and tables as HTML, its course, its state."""
 
     facts: str
     tasks: Mapping[str, str]
     course: Sequence[Point]
     state: str
     topics: str = ""
+    tables: str = ""
 
 
 async def changes(snapshots: AsyncIterator[ConnectorSnapshot]) -> AsyncIterator[tuple[str, Any]]:
@@ -79,6 +81,7 @@ async def changes(snapshots: AsyncIterator[ConnectorSnapshot]) -> AsyncIterator[
             {
                 "facts": now.facts if before is None or before.facts != now.facts else None,
                 "topics": now.topics if before is None or before.topics != now.topics else None,
+                "tables": now.tables if before is None or before.tables != now.tables else None,
                 "tasks": {task: html for task, html in now.tasks.items() if known.get(task) != html},
                 "order": list(now.tasks) if before is None or list(now.tasks) != list(known) else None,
                 "course": columns(fresh),

@@ -48,6 +48,7 @@ from spark_connect_rt.operations.overview.worker_shares import (
     counters_of,
     course_of,
     shares_of,
+    tables_of,
 )
 from spark_connect_rt.rest.peers import (
     ASK_LIMIT_MS,
@@ -521,6 +522,7 @@ class GroupOverview:
             config=config,
             topics=self._topics(name),
             tasks=[_task(task, counters.get(task.id, {})) for task in status.tasks],
+            tables=tables_of(answers),
             course=[CoursePoint(*point) for point in course_of(answers)],
             unanswered=[worker for worker in unanswered(answers) if worker.worker_id in named],
             at_ms=self._clock.now_ms(),

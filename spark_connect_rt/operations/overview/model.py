@@ -12,7 +12,7 @@ from typing import Protocol
 from spark_connect_rt.base.json_text import JsonShape, described, one_of, renamed
 from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.peers import JAVA, OURS, UNKNOWN, Unanswered
-from spark_connect_rt.runtime.values import CONNECTOR_TYPES, STATES, RestartNote
+from spark_connect_rt.runtime.values import CONNECTOR_TYPES, STATES, RestartNote, TableProgress
 from spark_connect_rt.topics.aggregate_state import AGGREGATES
 
 _NOW = "Milliseconds since 1970."
@@ -118,6 +118,9 @@ class ConnectorDetail(JsonShape):
     config: Mapping[str, str] = field(metadata=described("Secrets are [hidden]. References are shown as they are."))
     topics: Sequence[str]
     tasks: Sequence[TaskRow]
+    tables: Sequence[TableProgress] = field(
+        metadata=described("Tables that a table sink writes, all tasks together. Empty for other connectors.")
+    )
     course: Sequence[CoursePoint] = field(metadata=described("The last hour, one point per ten seconds."))
     unanswered: Sequence[Unanswered]
     at_ms: int = field(metadata=described(_NOW))

@@ -6,7 +6,7 @@ This module has the names and forms of these reads, and both ends of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,9 @@ from spark_connect_rt.base.descriptor_limit import descriptor_limit, open_descri
 from spark_connect_rt.operations.overview.task_timeline import TaskCourses, TimelinePoint, added_up
 from spark_connect_rt.rest.peers import GroupReads, WorkerAnswer
 from spark_connect_rt.runtime.herder.herder_api import HerderViews
+from spark_connect_rt.runtime.values import TableProgress
+from spark_connect_rt.runtime.worker.table_progress import added_up as tables_added_up
+from spark_connect_rt.runtime.worker.table_progress import progress_of
 
 SHARES_KEPT_MS = 800  # less than ``group_overview.FRESH_MS``
 SHARES, CONNECTOR, WORKER = "overview.shares", "overview.connector", "overview.worker"
@@ -77,14 +80,24 @@ class WorkerShares:
         return found
 
     def connector(self, name: str) -> dict[str, Any]:
-        """Return the counters of a connector's tasks on this worker, by number, and the timeline of the last hour."""
+        """Return the counters of a connector's tasks on this worker, by number, the timeline of the last hour, and the
+        progress of the tables that the tasks write.
+
+        Workers of earlier versions refuse counters of a task that they do not know, so tables are not among these.
+        """
+        tasks = self._views.tasks_of(name)
         fields = ("executor", "records", "errors", "lag", "cpu_seconds")
         counted = {
             str(task.task.task): {field: getattr(task, field) for field in fields}
             | {"records_per_second": task.records_per_s}
-            for task in self._views.tasks_of(name)
+            for task in tasks
         }
-        return {"tasks": counted, "course": [list(point) for point in self._courses.of_connector(name)]}
+        course = [list(point) for point in self._courses.of_connector(name)]
+        return {
+            "tasks": counted,
+            "course": course,
+            "tables": [asdict(table) for task in tasks for table in task.tables],
+        }
 
     def worker(self) -> dict[str, Any]:
         """Return the work of this worker, its health, memory and open files."""
@@ -141,6 +154,12 @@ def course_of(answers: Sequence[WorkerAnswer]) -> list[TimelinePoint]:
     return added_up(
         [TimelinePoint(*point) for point in answer.answer["course"]] for answer in answers if not answer.why
     )
+
+
+def tables_of(answers: Sequence[WorkerAnswer]) -> tuple[TableProgress, ...]:
+    """Return the progress of each table of a connector, summed over all workers. Older workers report none."""
+    given = [table for answer in answers if not answer.why for table in answer.answer.get("tables", ())]
+    return tables_added_up(found for table in given if (found := progress_of(table)) is not None)
 
 
 def resident_bytes() -> int | None:

@@ -151,6 +151,7 @@ class ConnectorPageJson(TypedDict, total=False):
     config: dict[str, str]
     topics: list[str]
     tasks: list[TaskJson]
+    tables: list[dict[str, Any]]
     course: list[dict[str, Any]]
 
 

@@ -40,6 +40,7 @@ from spark_connect_rt.group.work_plan import Life, RunningWork
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.metric_names import MetricValue
 from spark_connect_rt.runtime.values import ProgressNote, TaskPace, TaskProgress, note_of
+from spark_connect_rt.runtime.worker.table_progress import table_progress
 from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
 from spark_connect_rt.runtime.worker.task_metrics import TaskCounters, TaskFacts, task_metrics
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
@@ -254,6 +255,7 @@ class WorkerTask:
                 topics=tuple(sorted(self.topics)),
                 stalled=note_of(ProgressNote, self.notes.get("progress")),
                 **self._measures.shown(self._counters.skipped),
+                tables=table_progress(self._measures),
             )
 
     def pace(self, now_ms: int) -> TaskPace:

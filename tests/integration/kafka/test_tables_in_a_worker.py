@@ -206,6 +206,14 @@ def assert_duckdb_reads_the_same(lake: IcebergLake, kind: str) -> None:
     assert [(row["key"], row["n"]) for row in by_duckdb] == lake.rows(kind)
 
 
+def assert_progress_is_shown(worker: OurWorkerProcess, group: str, lakes: tuple[Lake, ...]) -> None:
+    for lake, kind in product(lakes, KINDS):
+        answer = worker.rest.request("GET", f"/admin/connectors/{group}-{lake.name}-{kind}")
+        (table,) = answer.json()["tables"]
+        assert table["table"] == f"shop.{kind}"
+        assert min(table["commits"], table["commit_ms"]) > 0, table
+
+
 def test_killed_and_frozen_workers_write_every_record_exactly_once(broker: EmbeddedKafka, tmp_path: Path) -> None:
     group, servers = f"tables-{uuid.uuid4().hex[:8]}", broker.bootstrap_servers
     topic = f"{group}-changes"
@@ -254,5 +262,6 @@ def test_killed_and_frozen_workers_write_every_record_exactly_once(broker: Embed
             assert_every_record_once(lake, changes, logged)
         for kind in KINDS:
             assert_duckdb_reads_the_same(iceberg, kind)
+        assert_progress_is_shown(workers[0], group, lakes)
         for worker in workers:
             assert worker.stop() == 0

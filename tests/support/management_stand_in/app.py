@@ -145,7 +145,8 @@ class StandIn:
         state = body.get("initial_state") or "RUNNING"
         made = content.row(name, state=state)
         self.connectors[name] = {
-            "row": made, "config": body["config"] | {"name": name}, "tasks": [], "offsets": [], "topics": []
+            "row": made, "config": body["config"] | {"name": name}, "tasks": [], "offsets": [], "topics": [],
+            "tables": [],
         }  # fmt: skip
         return 201, {"name": name, "config": body["config"], "tasks": [], "type": "source"}
 
@@ -206,7 +207,8 @@ class StandIn:
             {"at_ms": content.NOW_MS - (self.points - n) * 10_000, "records_per_second": n % 7, "lag": n, "errors": 0}
             for n in range(self.points)
         ]
-        return kept["row"] | {"config": config, "topics": kept["topics"], "course": course, "tasks": kept["tasks"]}
+        shown = {part: kept[part] for part in ("topics", "tasks", "tables")}
+        return kept["row"] | shown | {"config": config, "course": course}
 
     def _logs(self, request: Request) -> Any:
         self._one(request)

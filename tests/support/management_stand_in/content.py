@@ -48,7 +48,15 @@ def _connector(entry: dict[str, Any]) -> dict[str, Any]:
         "tasks": tasks,
         "offsets": [{"partition": {"filename": "in.txt"}, "offset": {"position": 42}}],
         "topics": ["lines"],
+        "tables": [_table("shop.orders"), _table(NASTY)] if entry["name"] == "orders-sink" else [],
     }
+
+
+def _table(name: str) -> dict[str, Any]:
+    return {
+        "table": name, "commits": 12, "rows": 40_321, "deleted_rows": 7, "bytes": 3 << 20, "files": 14,
+        "waiting_rows": 250, "lost_races": 1, "fenced_partitions": 0, "commit_ms": 81.5, "lag_s": 12.4,
+    }  # fmt: skip
 
 
 def group() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from spark_connect_rt.operations.overview.model import (
 )
 from spark_connect_rt.operations.overview.selection import OverviewQuery
 from spark_connect_rt.rest.peers import OURS, Unanswered
-from spark_connect_rt.runtime.values import RestartNote
+from spark_connect_rt.runtime.values import RestartNote, TableProgress
 
 ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)
 
@@ -41,6 +41,7 @@ class FakeOverview:
             config={"password": "[hidden]"},
             topics=("lines",),
             tasks=(task,),
+            tables=(TableProgress("shop.orders", 1, 5),),
             course=(CoursePoint(10_000, 1.5, None, 0),),
             unanswered=(),
             at_ms=5,

@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import Schema, struct_of
 from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
+from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector, checked_settings, make_store
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.unit.connectors.lakehouse.settling import settle
@@ -129,6 +130,26 @@ def test_settings_that_delta_has_no_form_for_are_refused(lake: Lake, name: str, 
     assert list(problems) == [name]
     assert reason in problems[name][0]
     assert DeltaSinkConnector().validate(lake.config()) == {}
+
+
+def test_table_of_unity_catalog_is_named_as_delta_rs_names_it(lake: Lake) -> None:
+    named = {"delta.root": "uc://main", "iceberg.tables.auto-create-enabled": "false"}
+    assert DeltaSinkConnector().validate(lake.config(**named)) == {}
+    config = lake.config(**named, **{"delta.storage.databricks_token": "t0ken-of-the-sink"})
+    assert make_store(config, checked_settings(config), "shop.orders").uri == "uc://main.shop.orders"
+    assert hidden_values.without_secrets("t0ken-of-the-sink") == hidden_values.HIDDEN
+    problems = DeltaSinkConnector().validate(
+        lake.config(**{"delta.root": "uc://", "iceberg.tables": "main.shop.orders"})
+    )
+    assert set(problems) == {"delta.root", "iceberg.tables", "iceberg.tables.auto-create-enabled"}
+
+
+def test_properties_of_a_created_table_are_honoured(lake: Lake) -> None:
+    with lake.sink(**{"iceberg.tables.auto-create-props.delta.appendOnly": "true"}) as sink:
+        sink.send(TOPIC, {"id": 1})
+        settle(sink)
+    table = DeltaTable(str(lake.folder / "shop" / "orders"))
+    assert table.metadata().configuration == {"delta.appendOnly": "true"}
 
 
 def test_altered_offsets_are_stored_in_the_table(lake: Lake) -> None:

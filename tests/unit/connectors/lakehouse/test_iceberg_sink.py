@@ -11,8 +11,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
-from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
+from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
@@ -558,6 +560,67 @@ def test_identifier_columns_of_the_table_are_the_key(lake: Lake) -> None:
         sink.send(TOPIC, {"id": 1, "region": "us", "amount": 3})
         settle(sink)
     assert [(row["region"], row["amount"]) for row in lake.rows(order_by="amount")] == [("eu", 2), ("us", 3)]
+
+
+def array_of(schema: Schema) -> Schema:
+    return Schema(Type.ARRAY, value_schema=schema)
+
+
+def map_of(schema: Schema) -> Schema:
+    return Schema(Type.MAP, key_schema=s.STRING, value_schema=schema)
+
+
+def test_nested_fields_are_added_and_widened(lake: Lake) -> None:
+    address = struct_of({"city": s.STRING})
+    line = struct_of({"n": s.INT32})
+    first = struct_of({"id": s.INT64, "at": address, "lines": array_of(line), "by": map_of(line)})
+    wider = struct_of({"n": s.INT64, "price": s.FLOAT64})
+    further = struct_of({"city": s.STRING, "geo": struct_of({"lat": s.FLOAT64})})
+    second = struct_of({"id": s.INT64, "at": further, "lines": array_of(wider), "by": map_of(wider)})
+    config = lake.config(**{
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true",
+    })  # fmt: skip
+    old, new = Struct(line, {"n": 1}), Struct(wider, {"n": 1 << 40, "price": 0.5})
+    with lake.sink(config) as sink:
+        value = {"id": 1, "at": Struct(address, {"city": "Bern"}), "lines": [old], "by": {"a": old}}
+        sink.send(TOPIC, Struct(first, value), schema=first)
+        settle(sink)
+        geo = Struct(struct_of({"lat": s.FLOAT64}), {"lat": 46.9})
+        value = {"id": 2, "at": Struct(further, {"city": "Thun", "geo": geo}), "lines": [new], "by": {"a": new}}
+        sink.send(TOPIC, Struct(second, value), schema=second)
+        settle(sink)
+    made = {"n": 1 << 40, "price": 0.5}
+    table = lake.catalog().load_table(NAME)
+    rows = table.scan().to_arrow().sort_by("id").to_pylist()
+    assert rows == [
+        {"id": 1, "at": {"city": "Bern", "geo": None}, "lines": [{"n": 1, "price": None}],
+         "by": [("a", {"n": 1, "price": None})]},
+        {"id": 2, "at": {"city": "Thun", "geo": {"lat": 46.9}}, "lines": [made], "by": [("a", made)]},
+    ]  # fmt: skip
+    columns = """id, "at".geo.lat, lines[1].n as n, lines[1].price as price, "by"['a'].n as of_map"""
+    assert [tuple(row.values()) for row in duckdb_rows(table.metadata_location, "id", columns)] == [
+        (1, None, 1, None, 1), (2, 46.9, 1 << 40, 0.5, 1 << 40),
+    ]  # fmt: skip
+
+
+def test_names_with_dots_are_columns(lake: Lake) -> None:
+    with lake.sink(lake.config()) as sink:
+        sink.send(TOPIC, {"id": 1, "a.b": "x"})
+        settle(sink)
+        sink.send(TOPIC, {"id": 2, "a.b": "y", "c.d": "z"})
+        settle(sink)
+    assert lake.rows() == [{"id": 1, "a.b": "x", "c.d": None}, {"id": 2, "a.b": "y", "c.d": "z"}]
+
+
+def test_key_columns_match_whatever_their_case(lake: Lake) -> None:
+    with lake.sink(lake.upserts(**{"iceberg.tables.default-id-columns": "Id"})) as sink:
+        sink.send(TOPIC, {"Id": 1, "name": "old"})
+        settle(sink)
+    loose = {"iceberg.tables.default-id-columns": "ID", "iceberg.tables.schema-case-insensitive": "true"}
+    with lake.sink(lake.upserts(name="other", **loose)) as sink:
+        sink.send(TOPIC, {"ID": 1, "name": "new"})
+        settle(sink)
+    assert lake.rows(order_by="Id") == [{"Id": 1, "name": "new"}]
 
 
 def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:

@@ -96,6 +96,33 @@ def test_last_own_snapshot_never_expires(lake: Lake) -> None:
     assert lake.ids() == [1, 2, *range(10, 15)]
 
 
+def test_last_snapshot_of_every_connector_and_branch_stays(lake: Lake) -> None:
+    def commit(store: IcebergTableStore, number: int) -> str:
+        loaded = store.load()
+        assert loaded is not None
+        offsets = {PLACE: StoredOffset(number, "T", (f"{store.connector}{number}",))}
+        done = loaded.commit(TableCommit(f"{store.connector}{number}", offsets, (), loaded.write(rows_of(number))))
+        assert isinstance(done, Committed)
+        return done.snapshot
+
+    lake.commit(1)
+    other = IcebergTableStore(lambda: lake.catalog, NAME, "other")
+    audit = IcebergTableStore(lambda: lake.catalog, NAME, "sink", branch="audit")
+    idle = commit(other, 10)
+    head = lake.loaded().snapshot
+    assert head is not None
+    lake.catalog.load_table(NAME).manage_snapshots().create_branch(int(head), "audit").commit()
+    on_branch = commit(audit, 20)
+    with lake.catalog.load_table(NAME).transaction() as foreign:  # the branch's head is another writer's then
+        foreign.append(rows_of(21), branch="audit")
+    for number in range(30, 36):
+        lake.commit(number)
+    expire_snapshots(lake.store, 1)
+    kept = {str(snapshot.snapshot_id) for snapshot in lake.loaded().table.metadata.snapshots}
+    assert {idle, on_branch} <= kept
+    assert len(kept) == 4  # and the two heads
+
+
 @pytest.mark.parametrize("partition_by", [[], ["bucket(2, id)"], ["truncate(10, id)"]])
 def test_compaction_keeps_rows_and_offsets_and_removes_deletes(tmp_path: Path, partition_by: list[str]) -> None:
     lake = Lake(tmp_path, partition_by)

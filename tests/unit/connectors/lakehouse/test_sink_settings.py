@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.api.connector import SinkConnector
-from spark_connect_rt.connectors.lakehouse.catalog_settings import catalog_of
+from spark_connect_rt.connectors.lakehouse.catalog_settings import catalog_of, secrets_of
 from spark_connect_rt.connectors.lakehouse.changes import ChangeForm
 from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
 from spark_connect_rt.connectors.lakehouse.iceberg_sink import CONFIG, IcebergSinkConnector
@@ -92,6 +92,8 @@ def test_cdc_field_turns_upserts_on() -> None:
          "iceberg.tables.write-props.write.target-file-size-bytes", "whole number"),
         ({"iceberg.catalog.type": "hadoop"}, "iceberg.catalog.type", "cannot refuse a commit that comes too late"),
         ({"iceberg.catalog.type": "nessie"}, "iceberg.catalog.type", "Use type rest"),
+        ({"iceberg.catalog.type": "unity"}, "iceberg.catalog.type", "Use type rest"),
+        ({"iceberg.catalog.type": "dynamodb"}, "iceberg.catalog.type", "cannot commit"),
         ({"iceberg.catalog.type": "magic"}, "iceberg.catalog.type", "is not supported"),
         ({"iceberg.catalog.catalog-impl": "com.example.Own"}, "iceberg.catalog.catalog-impl", "is not supported"),
         ({"iceberg.catalog.uri": ""}, "iceberg.catalog.uri", "must be set"),
@@ -120,7 +122,10 @@ def test_more_than_four_tasks_are_doubtful(connector: SinkConnector) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"type": "rest", "uri": "http://h", "token": "t"}, {"type": "rest", "uri": "http://h", "token": "t"}),
+        (
+            {"type": "rest", "uri": "http://h/", "token": "t"},
+            {"type": "rest", "uri": "http://h/", "token": "t", "oauth2-server-uri": "http://h/v1/oauth/tokens"},
+        ),
         (
             {"catalog-impl": "org.apache.iceberg.rest.RESTCatalog", "uri": "http://h"},
             {"type": "rest", "uri": "http://h"},
@@ -141,6 +146,56 @@ def test_more_than_four_tasks_are_doubtful(connector: SinkConnector) -> None:
 def test_names_of_java_catalogs_become_those_of_pyiceberg(given: dict[str, str], expected: dict[str, str]) -> None:
     name, properties = catalog_of({f"iceberg.catalog.{key}": value for key, value in given.items()})
     assert (name, properties) == ("iceberg", expected)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "glue", "warehouse": "s3://lake", "glue.region": "eu-west-1", "glue.id": "123", "s3.region": "eu"},
+        {"type": "hive", "uri": "thrift://h:9083", "warehouse": "s3://lake", "hive.hive2-compatible": "true"},
+        {"type": "rest", "uri": "https://h/api/2.1/unity-catalog/iceberg-rest", "warehouse": "main", "token": "t",
+         "oauth2-server-uri": "https://h/oidc/v1/token"},
+        {"type": "rest", "uri": "https://h", "credential": "a:b", "oauth2-server-uri": "https://i/t", "scope": "s",
+         "rest.sigv4-enabled": "true"},
+        {"type": "sql", "uri": "postgresql+psycopg://u:p@h/d", "warehouse": "gs://lake"},
+    ],
+)  # fmt: skip
+def test_properties_of_catalogs_are_passed_on_as_they_are(given: dict[str, str]) -> None:
+    assert catalog_of({f"iceberg.catalog.{key}": value for key, value in given.items()})[1] == given
+
+
+def test_secrets_are_found_by_name_and_in_urls() -> None:
+    given = {
+        "credential": "client:s3cret",
+        "token": "bearer",
+        "s3.secret-access-key": "key",
+        "s3.access-key-id": "id",
+        "AWS_SECRET_ACCESS_KEY": "aws",
+        "account_key": "azure",
+        "uri": "postgresql+psycopg://user:p%40ss@h/d",
+        "warehouse": "s3://lake",
+        "other": "jdbc:postgresql://h/d?user=u&password=query",
+        "broken": "http://[::1",
+    }
+    assert set(secrets_of(given)) == {
+        "client:s3cret",
+        "s3cret",
+        "bearer",
+        "key",
+        "aws",
+        "azure",
+        "p%40ss",
+        "p@ss",
+        "query",
+    }
+
+
+def test_decimals_of_any_scale_have_the_type_of_the_settings() -> None:
+    assert read_settings(PLAIN).variable_decimal is None
+    assert read_settings({**PLAIN, "connectrt.table.variable.decimal": "38, 9"}).variable_decimal == (38, 9)
+    for wrong in ("9", "9,10", "39,2", "0,0", "a,b", "9,-1"):
+        with pytest.raises(BadConfigError, match="digits and scale"):
+            read_settings({**PLAIN, "connectrt.table.variable.decimal": wrong})
 
 
 def test_catalog_name_is_kept() -> None:
