@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.table_port import (
+    NO_ROWS,
     CommitResult,
     Committed,
     LiveFile,
@@ -50,6 +52,7 @@ class MemoryTable:
         files: every data file that was written and not discarded, by path.
         on_commit: called with each commit before it is applied. It may return "lost" (the answer is lost and the
             commit is applied), "never" (the answer is lost and the commit is not applied) or None.
+        parts: parts of commits, by connector and name.
         guarded: whether a commit on an older state is refused. False shows what happens without the rule.
     """
 
@@ -57,6 +60,7 @@ class MemoryTable:
         self.name = name
         self.states: list[MemoryState] = []
         self.files: dict[str, pa.Table] = {}
+        self.parts: dict[str, dict[str, bytes]] = {}
         self.on_commit: Callable[[TableCommit], str | None] = lambda commit: None
         self.guarded = True
         self.reachable = True
@@ -79,7 +83,7 @@ class MemoryTable:
 
     def drop(self) -> None:
         """Drop the table. Its next creation has another identity."""
-        self.states, self.files = [], {}
+        self.states, self.files, self.parts = [], {}, {}
 
     def append_foreign(self, rows: pa.Table) -> None:
         """Append rows as another writer, who knows nothing of stored offsets."""
@@ -144,6 +148,30 @@ class MemoryTableStore:
             raise RetriableError(f"{self.name}: the catalog cannot be reached")
 
 
+class MemoryPartFolder:
+    """A `PartFolder` of a `MemoryTable`."""
+
+    def __init__(self, parts: dict[str, bytes]) -> None:
+        self._parts = parts
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all parts in order."""
+        return sorted(self._parts)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a part. None: it was removed meanwhile."""
+        return self._parts.get(name)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a part, which every store of the connector can read from then on."""
+        self._parts[name] = content
+
+    def remove(self, names: Collection[str]) -> None:
+        """Remove parts. Those that are gone already are ignored."""
+        for name in names:
+            self._parts.pop(name, None)
+
+
 class LoadedMemoryTable:
     """A `LoadedTable` of a `MemoryTable`."""
 
@@ -183,6 +211,18 @@ class LoadedMemoryTable:
         self._table.files[path] = rows.cast(self.schema)
         return [NewFile(path, rows.num_rows, np.arange(rows.num_rows, dtype=np.int64), rows.nbytes)]
 
+    def parts(self) -> MemoryPartFolder:
+        """Return the parts of the store's connector."""
+        return MemoryPartFolder(self._table.parts.setdefault(self._connector, {}))
+
+    def pack(self, file: NewFile) -> Mapping[str, Any]:
+        """Return a new file as values of JSON."""
+        return {"path": file.path, "rows": file.rows, "size": file.size}
+
+    def unpack(self, packed: Mapping[str, Any]) -> NewFile:
+        """Return the file that `pack` described."""
+        return NewFile(packed["path"], packed["rows"], NO_ROWS, packed["size"])
+
     def commit(self, commit: TableCommit) -> CommitResult:
         """Try once to make `commit` the next state of the branch, and return the outcome."""
         if not self._table.reachable:
@@ -200,6 +240,11 @@ class LoadedMemoryTable:
     def _apply(self, head: MemoryState, commit: TableCommit) -> None:
         if missing := commit.dead_rows.keys() - head.files.keys():
             raise AssertionError(f"rows of files that are not live are deleted: {sorted(missing)}")
+        for new in commit.files:
+            if any(new.path in state.files for state in self._table.states):
+                raise AssertionError(f"{new.path} is added twice")
+            if new.path not in self._table.files:
+                raise AssertionError(f"{new.path} was deleted before its commit")
         dead = {} if commit.truncates else dict(head.dead)
         live = {} if commit.truncates else head.files
         for path, positions in commit.dead_rows.items():

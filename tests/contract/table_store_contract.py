@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.commit_parts import PART_SUFFIX
 from spark_connect_rt.connectors.lakehouse.table_port import (
     Committed,
     LoadedTable,
@@ -148,6 +150,30 @@ class TableStoreContract:
         assert isinstance(loser.commit(new_commit(files=files)), LostRace)
         assert isinstance(self.loaded(store).commit(new_commit(files=files)), Committed)
         assert self.read_rows() == rows_of(1, 2).to_pylist()
+
+    def test_files_of_another_process_are_committed_by_their_description(self, store: TableStore) -> None:
+        packed = orjson.dumps([self.loaded(store).pack(new) for new in self.loaded(store).write(rows_of(1, 2))])
+        committing = self.loaded(self.new_store())
+        files = [committing.unpack(fields) for fields in orjson.loads(packed)]
+        files += committing.write(rows_of(3))
+        assert sum(new.rows for new in files) == 3
+        assert isinstance(committing.commit(new_commit(files=files, offsets={PLACE: StoredOffset(3)})), Committed)
+        assert self.read_rows() == rows_of(1, 2, 3).to_pylist()
+        assert sum(file.rows for file in self.loaded(store).live_files().values()) == 3
+
+    def test_parts_are_seen_by_other_stores_of_the_connector_only(self, store: TableStore) -> None:
+        folder, other = self.loaded(store).parts(), self.loaded(self.new_store()).parts()
+        assert folder.names() == other.names() == []
+        folder.write(f"b{PART_SUFFIX}", b"2")
+        other.write(f"a{PART_SUFFIX}", b"1")
+        assert folder.names() == other.names() == [f"a{PART_SUFFIX}", f"b{PART_SUFFIX}"]
+        assert other.read(f"b{PART_SUFFIX}") == b"2"
+        assert self.loaded(self.new_store("sink/two")).parts().names() == []
+        other.remove([f"b{PART_SUFFIX}", f"gone{PART_SUFFIX}"])
+        assert folder.read(f"b{PART_SUFFIX}") is None
+        assert folder.names() == [f"a{PART_SUFFIX}"]
+        self.append(store, rows_of(1), {PLACE: StoredOffset(1)})
+        assert self.loaded(store).offsets == {PLACE: StoredOffset(1)}
 
     def test_dead_rows_disappear_and_are_listed(self, store: TableStore) -> None:
         first = self.append(store, rows_of(1, 2, 3, 4))[0]

@@ -16,7 +16,6 @@ from spark_connect_rt.connectors.lakehouse import key_index
 from spark_connect_rt.connectors.lakehouse.key_index import (
     DEAD,
     KeyIndex,
-    MovedFile,
     encode_keys,
     files_and_rows,
     positions_of,
@@ -177,7 +176,7 @@ def test_key_that_is_given_twice_to_a_swap_is_refused(tmp_path: Path, integers: 
 @pytest.mark.usefixtures("early_merges")
 @given(drawn=batches(), data=st.data())
 @EXAMPLES
-def test_index_follows_a_compaction(
+def test_index_follows_files_and_rows_that_go(
     tmp_path: Path, hash_bits: int, drawn: tuple[bool, list[list[tuple[Any, bool]]]], data: st.DataObject
 ) -> None:
     integers, changes = drawn
@@ -194,18 +193,10 @@ def test_index_follows_a_compaction(
             files.append([]) if len(files) == number else None
             files[number].append(key)
         files += [[]] * (number + 1 - len(files))
-    chosen = data.draw(st.lists(st.integers(0, len(files) - 1), unique=True), label="compacted")
-    into, rows, moved = len(files) + 3, list[Any](), []
-    for number in chosen:
-        dead = np.array([row for row, key in enumerate(files[number]) if key is None], np.int64)
-        moved.append(MovedFile(number, into, len(rows), dead))
-        rows += [key for key in files[number] if key is not None]
-    index.move_files(moved)
-    where |= {key: (into, row) for row, key in enumerate(rows)}
     keys = sorted(where)
     expected = [positions_of(file, np.array([row]))[0] for file, row in (where[key] for key in keys)]
     assert index.find(column(keys, integers)).tolist() == expected
-    gone = data.draw(st.integers(0, into), label="dropped")
+    gone = data.draw(st.integers(0, len(files)), label="dropped")
     assert index.drop_files([gone]) == sum(file == gone for file, _ in where.values())
     dropped = [place for key, place in zip(keys, expected, strict=True) if where[key][0] != gone][:3]
     assert index.drop_positions(np.array([*dropped, 1 << 60], np.int64)) == len(dropped)

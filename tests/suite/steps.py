@@ -42,6 +42,7 @@ SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; s
 LONG_SCHEDULES = "10000"
 BENCHES = "CONNECTRT_BENCHES"  # which benchmarks tests/integration/test_bench_smoke.py tries: one, or all
 RESTARTS = "CONNECTRT_BROKER_RESTARTS"  # at most, until tests/integration/kafka/test_lost_brokers.py sees a loss
+TABLE_TASKS = "CONNECTRT_TABLE_TASKS_SECONDS"  # virtual time of moving partitions in tests/property
 SYSTEM_TESTS = "CONNECTRT_SYSTEM_TESTS"  # "whole": tests/system on three workers on Spark, else two on threads
 STRESS_SECONDS = "CONNECTRT_STRESS_SECONDS"  # of each table of tests/stress
 JAVA_SIZES = "CONNECTRT_JAVA_PROOFS"  # the sizes of tests/java_proofs; see tests/support/java_beside_ours.py
@@ -153,7 +154,7 @@ RUNS: dict[str, Run] = {
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(
         (((*SIMULATION, *PROPERTIES, *SYSTEM, *LOST_BROKERS, *REAL_PROGRAMS, *BENCH_SMOKE, *LAKEHOUSE_PROOFS),),),
-        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole", RESTARTS: "12"},
+        {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole", RESTARTS: "12", TABLE_TASKS: "120"},
     ),
     "stress": Run(((STRESS,),), {STRESS_SECONDS: "60"}),
     "java": Run(((JAVA_PROOFS,),), {**JVM, JAVA_SIZES: "whole"}),

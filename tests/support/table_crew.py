@@ -72,6 +72,11 @@ class VirtualTime:
             self._next()
         self._wait_turn(number)
 
+    @property
+    def running(self) -> int | None:
+        """The number of the work that runs now."""
+        return self._running
+
     def _leave(self) -> None:
         with self._changed:
             self._next()
@@ -91,22 +96,29 @@ class VirtualTime:
 
 @dataclass
 class CrewMetrics:
-    """Sums of counts, and the time of each commit."""
+    """Sums of counts, and the time of each commit that the task made."""
 
     clock_ms: Callable[[], int]
     counts: Counter[str] = field(default_factory=Counter)
     commits_at_ms: list[int] = field(default_factory=list)
+    landed: int = 0
+    """How often rows became visible, in a commit of the task or of another one."""
 
     def count(self, name: str, number: float = 1, group: str = "", **tags: str) -> None:
         self.counts[name] += int(number)
         if name == "table-commits":
             self.commits_at_ms.append(self.clock_ms())
+        self.landed += name == "table-files"
 
     def observe(self, name: str, values: Sequence[float], group: str = "", **tags: str) -> None:
         """Ignore averages."""
 
     def gauge(self, name: str, value: float, group: str = "", **tags: str) -> None:
         """Ignore current values."""
+
+
+class TaskKilled(BaseException):
+    """Ends a task wherever it is, as SIGKILL does. A table may raise it before it makes a commit."""
 
 
 class CrewContext:
@@ -135,7 +147,7 @@ class CrewContext:
 class _Task(TableSinkTask):
     def __init__(self, crew: TableCrew, number: int) -> None:
         chance = random.Random(crew.seed * 100 + number)
-        super().__init__(lambda: crew.time.now_ms, crew.time.sleep, chance.random)
+        super().__init__(lambda: crew.time.now_ms, crew.time.sleep, chance.random, lambda: crew.time.now_ms)
         self._make = crew.make_store
 
     def read_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
@@ -149,14 +161,30 @@ class TableCrew:
     """Tasks of one connector, whose partitions move at random, often without the old owner's knowledge."""
 
     def __init__(
-        self, make_store: Callable[[str], TableStore], seed: int, *, tasks: int, interval_ms: int, length_ms: int
+        self,
+        make_store: Callable[[str], TableStore],
+        seed: int,
+        *,
+        tasks: int,
+        interval_ms: int,
+        length_ms: int,
+        kill_chance: float = 0.0,
+        moves: bool = True,
+        **more_config: str,
     ) -> None:
+        """Take the stores of the table.
+
+        Args:
+            kill_chance: that a task is killed instead of a partition moved. It starts again at once.
+            moves: whether partitions move.
+            more_config: further settings of the connector.
+        """
         self.make_store, self.seed, self.length_ms = make_store, seed, length_ms
         self.time = VirtualTime()
         self.random = random.Random(seed)
         self.group = {TopicPartition(TOPIC, number): 0 for number in range(2 * tasks)}
         self.owner = {place: number % tasks for number, place in enumerate(sorted(self.group))}
-        self.orders: list[list[tuple[str, TopicPartition]]] = [[] for _ in range(tasks)]  # open, close
+        self.orders: list[list[tuple[str, TopicPartition | None]]] = [[] for _ in range(tasks)]  # open, close, kill
         self.reading: list[dict[TopicPartition, int]] = [{} for _ in range(tasks)]
         self.config = {
             "name": "crew",
@@ -165,7 +193,9 @@ class TableCrew:
             "iceberg.tables": "shop.orders",
             "iceberg.tables.auto-create-enabled": "true",
             "iceberg.control.commit.interval-ms": str(interval_ms),
+            **more_config,
         }
+        self._kill_chance, self._moves = kill_chance, moves
         self.contexts = [CrewContext(self) for _ in range(tasks)]
         self.counts: Counter[str] = Counter()
         self.longest_wait_ms = [0] * tasks
@@ -178,28 +208,64 @@ class TableCrew:
         works = [lambda number=number: self._work(number) for number in range(len(self.orders))]
         for place, task in self.owner.items():
             self.orders[task].append(("open", place))
-        self.time.run([*works, self._move])
+        self.time.run([*works, *([self._move] if self._moves else [])])
         for context in self.contexts:
             self.counts += context.metrics.counts
 
     def _work(self, number: int) -> None:
+        task = self._new_task(number)
+        reading = self.reading[number]
+        while self.time.now_ms < self.length_ms:
+            try:
+                if ("kill", None) in self.orders[number]:
+                    raise TaskKilled
+                self._work_once(task, number)
+            except TaskKilled:
+                task = self._killed(number)
+        task.close(sorted(reading))
+        task.stop()
+
+    def _work_once(self, task: Any, number: int) -> None:
+        reading = self.reading[number]
+        self._obey(task, number)
+        for place in sorted(reading):
+            end = self.time.now_ms // RECORD_MS
+            records = [_record(place, offset) for offset in range(reading[place], end)]
+            self._put(task, number, records, place, end)
+        self._put(task, number, [], None, 0)
+        self._note_wait(task, number)
+        safe = task.pre_commit(dict(reading))
+        self.group |= {place: end for place, end in safe.items() if self.owner[place] == number}
+        self.time.sleep(LOOP_MS)
+
+    def _new_task(self, number: int) -> Any:
         task: Any = _Task(self, number)
         task.context = self.contexts[number]
         task.start(self.config)
-        reading = self.reading[number]
-        while self.time.now_ms < self.length_ms:
-            self._obey(task, number)
-            for place in sorted(reading):
-                end = self.time.now_ms // RECORD_MS
-                records = [_record(place, offset) for offset in range(reading[place], end)]
-                self._put(task, number, records, place, end)
-            self._put(task, number, [], None, 0)
-            self._note_wait(task, number)
-            safe = task.pre_commit(dict(reading))
-            self.group |= {place: end for place, end in safe.items() if self.owner[place] == number}
-            self.time.sleep(LOOP_MS)
-        task.close(sorted(reading))
-        task.stop()
+        return task
+
+    def _killed(self, number: int) -> Any:
+        """Forget a task with all that it holds, and start it again with the partitions that it owns."""
+        self.counts["kills"] += 1
+        self.orders[number].clear()
+        self.reading[number].clear()
+        self.contexts[number].moves.clear()
+        owned = [("open", place) for place, owner in self.owner.items() if owner == number]
+        self.orders[number] += owned
+        return self._new_task(number)
+
+    def pause(self, wait_ms: int) -> None:
+        """Stop the task that runs now, as SIGSTOP does. Its partitions go to others, and it learns of that later."""
+        number = self.time.running
+        if number is None or number >= len(self.orders):
+            return
+        self.counts["pauses"] += 1
+        for place in [place for place, owner in self.owner.items() if owner == number]:
+            other = self.random.choice([task for task in range(len(self.orders)) if task != number])
+            self.owner[place] = other
+            self.orders[other].append(("open", place))
+            self.orders[number].append(("close", place))
+        self.time.sleep(wait_ms)
 
     def _put(
         self, task: Any, number: int, records: Sequence[SinkRecord], place: TopicPartition | None, end: int
@@ -213,7 +279,7 @@ class TableCrew:
         self._seek(number)
 
     def _note_wait(self, task: Any, number: int) -> None:
-        commits = len(self.contexts[number].metrics.commits_at_ms)
+        commits = self.contexts[number].metrics.landed
         is_waiting = any(table.writer.waiting_rows for table in task._tables.values())
         if self._commits[number] != commits or not is_waiting:
             self._waiting_since_ms.pop(number, None)
@@ -232,6 +298,8 @@ class TableCrew:
         orders, self.orders[number] = self.orders[number], []
         reading = self.reading[number]
         for order, place in orders:
+            if place is None:
+                continue
             if order == "close" and place in reading:
                 task.close([place])
                 del reading[place]
@@ -252,6 +320,9 @@ class TableCrew:
                         waiting.remove((at_ms, place))
                         if self.owner[place] != old:
                             self.orders[old].append(("close", place))
+            if self.random.random() < self._kill_chance:
+                self.orders[self.random.randrange(len(self.orders))].append(("kill", None))
+                continue
             place = self.random.choice(sorted(self.group))
             old, new = self.owner[place], self.random.randrange(len(self.orders))
             if old == new:

@@ -16,8 +16,10 @@ import posixpath
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
+from urllib.parse import quote
 
 import orjson
 import pyarrow as pa
@@ -38,9 +40,11 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT, upserts_of
 from spark_connect_rt.connectors.lakehouse.data_files import FileSettings, FileTarget, write_data_files
 from spark_connect_rt.connectors.lakehouse.guard import offset_text, parse_offset
+from spark_connect_rt.connectors.lakehouse.part_folder import FilePartFolder
 from spark_connect_rt.connectors.lakehouse.partitions import PartitionField, rows_by_partition
 from spark_connect_rt.connectors.lakehouse.refusals import is_refusal
 from spark_connect_rt.connectors.lakehouse.table_port import (
+    NO_ROWS,
     CommitResult,
     Committed,
     LiveFile,
@@ -53,7 +57,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     UnknownOutcome,
 )
 from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
-from spark_connect_rt.errors import ConnectError, ExternalError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 
 Result = TypeVar("Result")
 APPLICATIONS = "connectrt"
@@ -285,6 +289,23 @@ class LoadedDeltaTable:
                 action = AddAction(file.path, file.size, values, _now_ms(), True, json.dumps({"numRecords": file.rows}))
                 made.append(NewFile(f"{self._root}/{file.path}", file.rows, numbers, file.size, action))
         return made
+
+    def parts(self) -> FilePartFolder:
+        """Return the folder of parts below the table's folder."""
+        return FilePartFolder(self.files, f"{FOLDER}/parts/{quote(self._store.connector, safe='')}")
+
+    def pack(self, file: NewFile) -> Mapping[str, Any]:
+        """Return the action that adds a new file as values of JSON."""
+        return {"rows": file.rows, **asdict(file.detail)}
+
+    def unpack(self, packed: Mapping[str, Any]) -> NewFile:
+        """Return the file that `pack` described. Raises DataError for other values."""
+        try:
+            rows = packed["rows"]
+            action = AddAction(**{name: value for name, value in packed.items() if name != "rows"})
+        except (KeyError, TypeError) as error:
+            raise DataError(f"not the description of a data file: {error!r}") from error
+        return NewFile(f"{self._root}/{action.path}", rows, NO_ROWS, action.size, action)
 
     def commit(self, commit: TableCommit) -> CommitResult:
         """Try once to make `commit` the next version, and return the outcome."""

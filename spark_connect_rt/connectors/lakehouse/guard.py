@@ -118,6 +118,25 @@ def check(
     return Check(CommitVerdict.FENCED, fenced) if fenced else Check(CommitVerdict.WRITE)
 
 
+def is_surely_absent(
+    stored: Mapping[TopicPartition, StoredOffset], ranges: Mapping[TopicPartition, WrittenRange], commit_id: str
+) -> bool:
+    """Return whether a commit is proven not to be part of a state: only then its data files may be deleted.
+
+    A table keeps the ids of the last `KEPT_COMMITS` commits of a partition. A task that was paused for longer does not
+    find its own id, although its rows are in the table. The proof is a partition that still knows the commit before,
+    because then it knows all later ones, too. All ranges of a commit land together, so a single partition is enough.
+    """
+    return any(
+        part.expected is not None
+        and place in stored
+        and part.expected.commits[-1:] != ()
+        and part.expected.commits[-1] in stored[place].commits
+        and commit_id not in stored[place].commits
+        for place, part in ranges.items()
+    )
+
+
 def _is_expected(stored: StoredOffset | None, expected: StoredOffset | None) -> bool:
     if stored is None or expected is None:
         return stored is expected

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ from pyiceberg.table.update import (
 from pyiceberg.typedef import Record
 
 from spark_connect_rt.connectors.lakehouse.data_files import WrittenFile
-from spark_connect_rt.errors import ExternalError
+from spark_connect_rt.errors import DataError, ExternalError
 
 MERGED_FROM = 100
 """From this many manifests of one kind on, they are merged (`commit.manifest.min-count-to-merge`)."""
@@ -133,6 +134,61 @@ def data_file_of(written: WrittenFile, spec_id: int, *, deletes: bool = False) -
     )
     made.spec_id = spec_id  # from_args does not take it
     return made
+
+
+_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+
+def pack_file(file: DataFile) -> dict[str, Any]:
+    """Return a data file as values of JSON."""
+    packed = {
+        "path": file.file_path,
+        "rows": file.record_count,
+        "size": file.file_size_in_bytes,
+        "spec": file.spec_id,
+        "partition": [_packed(value) for value in partition_of(file)],
+        "splits": list(file.split_offsets or ()),
+    }
+    for name in _COUNTS:
+        packed[name] = [[number, count] for number, count in (getattr(file, name) or {}).items()]
+    for name in _BOUNDS:
+        packed[name] = [[number, bound.hex()] for number, bound in (getattr(file, name) or {}).items()]
+    return packed
+
+
+def unpack_file(packed: Mapping[str, Any]) -> DataFile:
+    """Return the data file that `pack_file` described. Raises DataError for other values."""
+    try:
+        sizes, values, nulls, nans = (dict(packed[name]) for name in _COUNTS)
+        lower, upper = ({number: bytes.fromhex(bound) for number, bound in packed[name]} for name in _BOUNDS)
+        partition, splits = tuple(_unpacked(value) for value in packed["partition"]), tuple(packed["splits"])
+        path, rows, size = packed["path"], packed["rows"], packed["size"]
+        written = WrittenFile(path, rows, size, partition, sizes, values, nulls, nans, lower, upper, splits)
+        return data_file_of(written, packed["spec"])
+    except (KeyError, TypeError, ValueError, InvalidOperation) as error:
+        raise DataError(f"not the description of a data file: {error!r}") from error
+
+
+def _packed(value: Any) -> Any:
+    """Return a partition value in its internal form as JSON. Types that JSON lacks are lists of a kind and a text."""
+    if isinstance(value, bytes):
+        return ["bytes", value.hex()]
+    if isinstance(value, Decimal):
+        return ["decimal", str(value)]
+    return ["float", value.hex()] if isinstance(value, float) else value
+
+
+def _unpacked(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    kind, text = value
+    readers: Mapping[str, Callable[[str], Any]] = {
+        "bytes": bytes.fromhex,
+        "decimal": Decimal,
+        "float": float.fromhex,
+    }
+    return readers[kind](text)
 
 
 class SnapshotBuilder:

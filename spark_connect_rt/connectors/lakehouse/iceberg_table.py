@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 import orjson
@@ -58,12 +59,16 @@ from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
     delete_old_metadata,
     head_of,
     live_entries,
+    pack_file,
     partition_of,
     schema_without_ids,
+    unpack_file,
 )
+from spark_connect_rt.connectors.lakehouse.part_folder import FilePartFolder
 from spark_connect_rt.connectors.lakehouse.refusals import is_refusal
 from spark_connect_rt.connectors.lakehouse.sink_settings import parse_partition_field
 from spark_connect_rt.connectors.lakehouse.table_port import (
+    NO_ROWS,
     CommitResult,
     Committed,
     LiveFile,
@@ -76,7 +81,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     UnknownOutcome,
 )
 from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
-from spark_connect_rt.errors import ConnectError, ExternalError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError, RetriableError
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -94,7 +99,9 @@ CREATED_WITH = {
 OFFSETS_SUMMARY = "connectrt.offsets"
 """Of a snapshot's summary: the offsets that its commit stored, as JSON. For an audit, and after a rollback."""
 COMMIT_SUMMARY = "connectrt.commit"
-"""Of a snapshot's summary: the id of the commit."""
+"""Of a snapshot's summary: the id of the commit, or of the parts in it, with commas between them."""
+PARTS_FOLDER = "_connectrt"
+"""Below a table's location: parts of commits. `find_orphans` finds those that no task will commit."""
 
 
 class IcebergTableStore:
@@ -218,6 +225,16 @@ def explained(table: str, error: Exception) -> ConnectError:
     return RetriableError(f"table {table}: {type(error).__name__}: {error}")
 
 
+def require_branch(store: IcebergTableStore, table: Table) -> None:
+    """Raise ExternalError if the branch is missing, which a commit would create without the rows of any other."""
+    metadata = table.metadata
+    if store.branch not in metadata.refs and metadata.snapshots:
+        raise ExternalError(
+            f"table {store.name}: branch {store.branch} does not exist. Create it, or correct "
+            "iceberg.tables.default-commit-branch."
+        )
+
+
 class LoadedIcebergTable:
     """A `LoadedTable` of an `IcebergTableStore`."""
 
@@ -229,11 +246,7 @@ class LoadedIcebergTable:
                 f"table {store.name}: format version {metadata.format_version} cannot be written. Use a table of "
                 "format version 2."
             )
-        if store.branch not in metadata.refs and metadata.snapshots:
-            raise ExternalError(
-                f"table {store.name}: branch {store.branch} does not exist. Create it, or correct "
-                "iceberg.tables.default-commit-branch."
-            )
+        require_branch(store, table)
         self.table_id = str(metadata.table_uuid)
         self.head: Snapshot | None = head_of(table, store.branch)
         self.snapshot = None if self.head is None else str(self.head.snapshot_id)
@@ -262,7 +275,7 @@ class LoadedIcebergTable:
         snapshot has expired, a rollback cannot be noticed.
         """
         metadata = self.table.metadata
-        by_commit = {_commit_of(shot): shot.snapshot_id for shot in metadata.snapshots}
+        by_commit = {commit: shot.snapshot_id for shot in metadata.snapshots for commit in _commits_of(shot)}
         gone = {place for place, at in self.offsets.items() if at.commits and at.commits[-1] in by_commit}
         history: list[Snapshot] = []
         shot = self.head
@@ -376,6 +389,24 @@ class LoadedIcebergTable:
             assert file.source_rows is not None
             made.append(NewFile(file.path, file.rows, file.source_rows, file.size, data_file_of(file, spec.spec_id)))
         return made
+
+    def parts(self) -> FilePartFolder:
+        """Return the folder of parts below the table's location. Engines ignore it, its name has an underscore."""
+        store = self._store
+        branch = "" if store.branch_key is None else f"@{store.branch_key}"
+        folder = f"{self.table.location().rstrip('/')}/{PARTS_FOLDER}/{quote(store.connector + branch, safe='')}"
+        return FilePartFolder(*file_system(self.table, folder))
+
+    def pack(self, file: NewFile) -> Mapping[str, Any]:
+        """Return a new data file with its statistics as values of JSON."""
+        return pack_file(file.detail)
+
+    def unpack(self, packed: Mapping[str, Any]) -> NewFile:
+        """Return the data file that `pack` described. Raises DataError if the table lacks its partition spec."""
+        file = unpack_file(packed)
+        if file.spec_id not in self.table.specs():
+            raise DataError(f"{file.file_path}: the table has no partition spec {file.spec_id}")
+        return NewFile(file.file_path, file.record_count, NO_ROWS, file.file_size_in_bytes, file)
 
     def commit(self, commit: TableCommit) -> CommitResult:
         """Try once to make `commit` the next state of the branch, and return the outcome."""
@@ -539,8 +570,9 @@ def partition_spec(partition_by: Sequence[str], schema: Schema) -> PartitionSpec
     return PartitionSpec(*fields) if fields else UNPARTITIONED_PARTITION_SPEC
 
 
-def _commit_of(snapshot: Snapshot) -> str:
-    return "" if snapshot.summary is None else snapshot.summary.additional_properties.get(COMMIT_SUMMARY, "")
+def _commits_of(snapshot: Snapshot) -> list[str]:
+    text = "" if snapshot.summary is None else snapshot.summary.additional_properties.get(COMMIT_SUMMARY, "")
+    return text.split(",")
 
 
 def _ends_text(store: IcebergTableStore, ends: Mapping[TopicPartition, int]) -> str:

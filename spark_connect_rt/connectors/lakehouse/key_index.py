@@ -273,23 +273,6 @@ class _KeyLog:
 # The index
 
 
-@dataclass(frozen=True, slots=True)
-class MovedFile:
-    """A data file whose live rows were copied, in order, into another one by a compaction.
-
-    Attributes:
-        number: of the old file.
-        into: number of the new file.
-        first_row: row of the new file that holds the first live row.
-        dead_rows: rows of the old file that were not copied, ascending.
-    """
-
-    number: int
-    into: int
-    first_row: int
-    dead_rows: Rows
-
-
 @dataclass(slots=True)
 class _Level:
     """Slots in the order of their hashes, each hash once. `starts` are the keys' places in the log, empty for int64."""
@@ -569,26 +552,6 @@ class KeyIndex:
         return self._allocated(0)
 
     # -- other changes of the table
-
-    def move_files(self, moved: Sequence[MovedFile]) -> None:
-        """Follow a compaction: positions in these files become positions in the files that they went into."""
-        if not moved:
-            return
-        moved = sorted(moved, key=lambda file: file.number)
-        numbers, into, first = (
-            np.array([getattr(file, name) for file in moved], np.int64) for name in ("number", "into", "first_row")
-        )
-        dead = np.concatenate([positions_of(file.number, file.dead_rows) for file in moved])
-        first_dead = np.searchsorted(dead, numbers << ROW_BITS)
-
-        def move(positions: Positions) -> None:
-            at = np.minimum(np.searchsorted(numbers, positions >> ROW_BITS), len(numbers) - 1)
-            rows = np.flatnonzero(numbers[at] == positions >> ROW_BITS)
-            at, old = at[rows], positions[rows]
-            rank = (old & _ROW_MASK) - (np.searchsorted(dead, old) - first_dead[at])
-            positions[rows] = (into[at] << ROW_BITS) | (first[at] + rank)
-
-        self._change(move)
 
     def drop_files(self, numbers: Collection[int]) -> int:
         """Make the rows of these files dead, and return how many were live."""

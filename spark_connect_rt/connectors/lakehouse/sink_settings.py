@@ -20,7 +20,7 @@ from spark_connect_rt.errors import BadConfigError
 
 AUTO = "auto"
 DIRECT_TASKS = 4
-"""Up to this many tasks, commits to one table seldom wait for each other."""
+"""Up to this many tasks, commits to one table seldom wait for each other. More tasks that append share commits."""
 KEEP, REFILL = "keep", "refill"
 _PLAIN_NAME = re.compile(r"[^\s.`\"'/\\]+(\.[^\s.`\"'/\\]+)+")
 
@@ -277,6 +277,11 @@ class TableSinkSettings:
     variable_decimal: tuple[int, int] | None = None
     files: FileSettings = field(default_factory=FileSettings)
 
+    @property
+    def shares_commits(self) -> bool:
+        """Whether one task commits the rows of all. Upserts are never shared (docs/decisions/0014)."""
+        return self.tasks > DIRECT_TASKS and not self.upsert
+
     def of(self, table: str) -> TableSettings:
         """Return the settings of a table."""
         return self.per_table.get(table, self.defaults)
@@ -335,13 +340,15 @@ def is_table_name(name: str) -> bool:
 
 
 def task_doubts(config: Mapping[str, str]) -> dict[str, str]:
-    """Return a warning for more tasks than can commit to a table without long waits, setting -> reason."""
+    """Return a warning for more tasks than can upsert into a table without long waits, setting -> reason."""
     tasks = task_count(config)
-    if tasks <= DIRECT_TASKS:
+    upserts = (config.get("iceberg.tables.upsert-mode-enabled") or "").strip().lower() == "true"
+    if tasks <= DIRECT_TASKS or not (upserts or config.get("iceberg.tables.cdc-field")):
         return {}
     reason = (
-        f"each of the {tasks} tasks commits to the table itself, one after another, and every lost race is a commit "
-        f"that is made again. Use at most {DIRECT_TASKS} tasks, or a longer iceberg.control.commit.interval-ms"
+        f"each of the {tasks} tasks that upsert has an index of all keys of the table, and they commit one after "
+        f"another. Every lost race is a commit that is made again. Use at most {DIRECT_TASKS} tasks, or a longer "
+        "iceberg.control.commit.interval-ms"
     )
     return {"tasks.max": reason}
 

@@ -10,6 +10,7 @@ import logging
 import random
 import time
 import uuid
+import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +29,11 @@ from spark_connect_rt.connectors.lakehouse.changes import (
     changes_of_batch,
     changes_of_records,
 )
+from spark_connect_rt.connectors.lakehouse.commit_parts import CommitTurns
 from spark_connect_rt.connectors.lakehouse.connect_columns import ICEBERG_TYPES, ArrowTypeRules
 from spark_connect_rt.connectors.lakehouse.guard import commit_wait_ms, truncate_refusal
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
+from spark_connect_rt.connectors.lakehouse.part_exchange import PartExchange
 from spark_connect_rt.connectors.lakehouse.routes import tables_of, unnamed
 from spark_connect_rt.connectors.lakehouse.sink_settings import TableSinkSettings
 from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, Positions, TableStore
@@ -65,6 +68,7 @@ class TableSinkTask(SinkTask):
         clock_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
         wait_ms: Callable[[int], None] | None = None,
         chance: Callable[[], float] | None = None,
+        time_ms: Callable[[], int] | None = None,
     ) -> None:
         """Take time and chance, so that tests decide them.
 
@@ -72,10 +76,12 @@ class TableSinkTask(SinkTask):
             clock_ms: the clock that the commit interval is measured by. It never goes back.
             wait_ms: sleeps. None: really.
             chance: returns random numbers from 0 up to, not including, 1. None: those of Python.
+            time_ms: the time of day. None: the system's.
         """
         self._clock_ms = clock_ms
         self._wait_ms = wait_ms or _wait_ms
         self._chance = chance or random.Random().random
+        self._time_ms = time_ms or _time_ms
         self._has_committed = False
         self._tables: dict[str, OpenTable] = {}
         self._unread: dict[TopicPartition, int] = {}  # positions of partitions that no table was asked about yet
@@ -116,8 +122,14 @@ class TableSinkTask(SinkTask):
         settings = self.settings
         store = self.make_store(name)
         keyed = self.make_index(store) if settings.upsert else None
-        parts = WriterParts(self._clock_ms, _time_ms, self._wait_ms, self._chance, lambda: uuid.uuid4().hex[:16])
-        writer = TableCommitter(store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms)
+        parts = WriterParts(self._clock_ms, self._time_ms, self._wait_ms, self._chance, lambda: uuid.uuid4().hex[:16])
+        exchange = None
+        if settings.shares_commits:
+            phase_ms = zlib.crc32(f"{self.connector} {name}".encode()) % settings.interval_ms
+            exchange = PartExchange(name, uuid.uuid4().hex[:16], CommitTurns(settings.interval_ms, phase_ms))
+        writer = TableCommitter(
+            store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms, exchange=exchange
+        )
         return OpenTable(writer, RowFitter(writer, settings, keyed), keyed)
 
     # -- partitions come and go
@@ -374,6 +386,13 @@ class TableSinkTask(SinkTask):
         now_ms = self._clock_ms()
         if not any(table.writer.waiting_rows for table in self._tables.values()):
             return
+        if self.settings.shares_commits:
+            if waiting >= self.settings.max_bytes:
+                self._commit(COMMIT_LIMIT_MS)
+            for name, table in self._tables.items():
+                if table.writer.waiting_rows and not table.writer.share_wait_ms():
+                    self._take(name, table, table.writer.share(COMMIT_LIMIT_MS))
+            return
         if self._due_ms is None:
             is_first = not self._has_committed
             settings = self.settings
@@ -384,13 +403,18 @@ class TableSinkTask(SinkTask):
     def _commit(self, limit_ms: int) -> None:
         """Commit all tables. Raises as `TableCommitter.commit`."""
         for name, table in self._tables.items():
-            report = table.writer.commit(limit_ms)
-            self._note(name, report)
-            if report.fenced:
-                self._read_again(table, report.fenced)
-            if report.landed:
-                self.maintain(table)
+            self._take(name, table, table.writer.commit(limit_ms))
+            if table.writer.waiting_rows:  # gathered after the commit before was made
+                self._take(name, table, table.writer.commit(limit_ms))
         self._due_ms, self._has_committed = None, True
+
+    def _take(self, name: str, table: OpenTable, report: CommitReport) -> None:
+        """Note the outcome of a commit, and do what follows from it."""
+        self._note(name, report)
+        if report.fenced:
+            self._read_again(table, report.fenced)
+        if report.landed and not report.by_other:
+            self.maintain(table)
 
     def _read_again(self, table: OpenTable, places: Iterable[TopicPartition]) -> None:
         """Continue with fenced partitions where the table stands, in case this task still owns them."""
@@ -406,12 +430,13 @@ class TableSinkTask(SinkTask):
         metrics.gauge("table-waiting-rows", waiting, METRICS, table=name)
         if not report.landed:
             return
-        metrics.count("table-commits", 1, METRICS, table=name)
+        if not report.by_other:
+            metrics.count("table-commits", 1, METRICS, table=name)
+            metrics.observe("table-commit-ms", [report.elapsed_ms], METRICS, table=name)
         metrics.count("table-rows", report.rows, METRICS, table=name)
         metrics.count("table-deleted-rows", report.dead_rows, METRICS, table=name)
         metrics.count("table-bytes", report.size, METRICS, table=name)
         metrics.count("table-files", report.files, METRICS, table=name)
-        metrics.observe("table-commit-ms", [report.elapsed_ms], METRICS, table=name)
         if self._newest_ms:
             metrics.gauge("table-lag-s", max(0.0, time.time() - self._newest_ms / 1000), METRICS, table=name)
 

@@ -27,6 +27,7 @@ from spark_connect_rt.connectors.lakehouse.table_schema import Evolution
 
 Positions = npt.NDArray[np.int64]
 """Row numbers within one data file, ascending, from 0."""
+NO_ROWS: Positions = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,13 @@ class WrittenRange:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A data file that `LoadedTable.write` has written and no commit names yet.
+    """A data file that `LoadedTable.write` has written, here or in another task, and no commit names yet.
 
     Attributes:
         path: its full URI.
         rows: how many rows it has.
-        source_rows: for each row of the file, its row number in the table that was written.
+        source_rows: for each row of the file, its row number in the table that was written. Empty if another task
+            wrote it.
         size: bytes.
         detail: the adapter's own description, such as statistics.
     """
@@ -98,7 +100,8 @@ class TableCommit:
     """One change of a table: all of it becomes visible, or nothing.
 
     Attributes:
-        commit_id: unique text. It is stored with the offsets, so that a lost answer can be resolved by looking.
+        commit_id: unique text for the audit trail, or several with commas between them. Each is stored with its
+            offsets, so that a lost answer can be resolved by looking.
         offsets: the offsets that the table stores from now on, by topic partition. Others keep what they have.
         forgotten: partitions whose stored offset is removed.
         files: new data files.
@@ -141,6 +144,25 @@ class UnknownOutcome:
 
 
 CommitResult = Committed | LostRace | UnknownOutcome
+
+
+class PartFolder(Protocol):
+    """Small files next to a table, through which the tasks of a connector pass parts of commits (`commit_parts.py`).
+
+    Each connector and branch has its own. Methods raise OSError, RetriableError or ExternalError of the file system.
+    """
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all parts in order."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a part. None: it was removed meanwhile."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a part. Readers see it completely, not at all, or torn, which they notice."""
+
+    def remove(self, names: Collection[str]) -> None:
+        """Remove parts. Those that are gone already are ignored."""
 
 
 class LoadedTable(Protocol):
@@ -187,6 +209,15 @@ class LoadedTable(Protocol):
 
     def write(self, rows: pa.Table) -> Sequence[NewFile]:
         """Write rows of exactly `schema` to new data files. Nothing is visible before a commit names them."""
+
+    def parts(self) -> PartFolder:
+        """Return the folder of parts of the store's connector and branch. Reads nothing."""
+
+    def pack(self, file: NewFile) -> Mapping[str, Any]:
+        """Return a file that `write` made as values of JSON, for another process. Its source rows are left out."""
+
+    def unpack(self, packed: Mapping[str, Any]) -> NewFile:
+        """Return the file that `pack` described, to commit it. Raises DataError if this state cannot contain it."""
 
     def commit(self, commit: TableCommit) -> CommitResult:
         """Try once to make `commit` the next state. Raises for errors after which the commit is surely not visible."""

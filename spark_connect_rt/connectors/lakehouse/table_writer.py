@@ -3,6 +3,9 @@
 Rows wait in memory until the task asks for a commit. Then they become data files once, and the commit is tried until it
 is visible, or the guard fences it. A commit whose answer was lost is looked for before anything else happens.
 
+With a `PartExchange`, tasks share commits: `share` offers the files to the other tasks, and whichever task commits puts
+all parts that hold into its commit. `commit` and its checks are the same then, with the parts of others added.
+
 Rows are kept until their commit is visible. So a commit can be made again without some partitions, and an error leaves
 a writer that can simply be asked again.
 """
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,16 +22,19 @@ import pyarrow as pa
 
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.changes import OP, after_truncate, upserts_of
+from spark_connect_rt.connectors.lakehouse.commit_parts import CommitPart
 from spark_connect_rt.connectors.lakehouse.guard import (
     GROUP_LAG_MS,
     CommitVerdict,
     ResumePoint,
     ResumeReason,
     check,
+    is_surely_absent,
     race_wait_ms,
     resume,
     stored_after,
 )
+from spark_connect_rt.connectors.lakehouse.part_exchange import FoundPart, PartExchange
 from spark_connect_rt.connectors.lakehouse.table_port import (
     CommitResult,
     Committed,
@@ -76,6 +82,7 @@ class CommitReport:
         fenced: partitions whose rows were dropped, because another task has written them.
         elapsed_ms: duration of the call.
         landed: whether a commit became visible.
+        by_other: whether another task made that commit, with rows that this task had offered.
     """
 
     rows: int = 0
@@ -86,6 +93,7 @@ class CommitReport:
     fenced: frozenset[TopicPartition] = frozenset()
     elapsed_ms: int = 0
     landed: bool = False
+    by_other: bool = False
 
 
 class RowIndex(Protocol):
@@ -141,6 +149,10 @@ class _Attempt:
         answer_lost: whether the last try got no answer.
         doubtful_on: the state that a lost request was made on. While the table is in this state, the request may still
             arrive and succeed.
+        written_for: the table that the files were written for.
+        offered: whether other tasks may commit it.
+        collected_at_ms: when the first task commits offers, by the clock of the writer.
+        by_other: whether another task has committed it.
     """
 
     commit_id: str
@@ -154,6 +166,10 @@ class _Attempt:
     dead_rows: int = 0
     answer_lost: bool = False
     doubtful_on: tuple[str, str | None] | None = None
+    written_for: str = ""
+    offered: bool = False
+    collected_at_ms: int = 0
+    by_other: bool = False
 
 
 class TableCommitter:
@@ -167,6 +183,7 @@ class TableCommitter:
         *,
         refill: bool = False,
         group_lag_ms: int = GROUP_LAG_MS,
+        exchange: PartExchange | None = None,
     ) -> None:
         """Take the store of a table, and the index of its keys for upserts.
 
@@ -174,12 +191,16 @@ class TableCommitter:
             index: finds rows by key, for upserts and deletes. None: every row is appended.
             refill: whether records that a rollback of the table removed are written again.
             group_lag_ms: how long the consumer group may be behind the table, ms.
+            exchange: passes parts of commits between tasks that append. None: each task commits for itself.
         """
+        assert index is None or exchange is None, "positions of deleted rows are valid for a single writer only"
         self.store = store
         self._parts = parts
         self._index = index
         self._refill = refill
         self._group_lag_ms = group_lag_ms
+        self._exchange = exchange
+        self._share_at_ms: int | None = None  # when `share` has something to do
         self.schema: pa.Schema | None = None
         """The table's columns as of the last load. None: the table does not exist, or was not loaded yet."""
         self.key_columns: tuple[str, ...] = ()
@@ -187,6 +208,8 @@ class TableCommitter:
         self._places: dict[TopicPartition, _Gathered] = {}
         self._attempt: _Attempt | None = None
         self._fences = 0  # in a row
+        self._rank = 0  # how many other tasks with a part come before this one
+        self._shared: Sequence[FoundPart] = ()  # parts of other tasks in the last request
         self._won_last = False
         self._size = 0
 
@@ -213,6 +236,8 @@ class TableCommitter:
         loaded = self.load()
         stored = {} if loaded is None else loaded.offsets
         rolled_back = {} if loaded is None else loaded.rolled_back()
+        if self._exchange is not None and loaded is not None:
+            self._exchange.claim(loaded, positions.keys())
         found = {}
         for place, position in positions.items():
             topic_id = topic_ids.get(place.topic)
@@ -306,22 +331,88 @@ class TableCommitter:
                 return CommitReport(lost_races=losses, fenced=fenced, elapsed_ms=self._parts.clock_ms() - began_ms)
             self._attempt = attempt
             self._parts.wait_ms(race_wait_ms(losses, self._won_last, self._parts.chance()))
-            now_fenced, landed = self._try_once(attempt)
+            now_fenced, landed = self._try_once(attempt, self._commit_on)
             fenced |= now_fenced
             if landed:
-                return CommitReport(
-                    sum(new.rows for new in attempt.files),
-                    attempt.dead_rows,
-                    sum(new.size for new in attempt.files),
-                    len(attempt.files),
-                    losses,
-                    fenced,
-                    self._parts.clock_ms() - began_ms,
-                    landed=True,
-                )
+                return self._report(attempt, losses, fenced, self._parts.clock_ms() - began_ms)
             losses += not now_fenced
             if losses and self._parts.clock_ms() - began_ms > limit_ms:
                 raise RetriableError(f"table {self.store.name}: other writers were faster {losses} times")
+
+    def _report(
+        self, attempt: _Attempt, losses: int, fenced: frozenset[TopicPartition], elapsed_ms: int
+    ) -> CommitReport:
+        return CommitReport(
+            sum(new.rows for new in attempt.files),
+            attempt.dead_rows,
+            sum(new.size for new in attempt.files),
+            len(attempt.files),
+            losses,
+            fenced,
+            elapsed_ms,
+            landed=True,
+            by_other=attempt.by_other,
+        )
+
+    # -- commits that tasks share
+
+    def share(self, limit_ms: int) -> CommitReport:
+        """Do the next step of a shared commit if it is time: offer what waits, look for it in the table, or commit.
+
+        The task calls this again after `share_wait_ms`. Raises as `commit`.
+        """
+        assert self._exchange is not None
+        if self.share_wait_ms() > 0:
+            return CommitReport()
+        turns, began_ms = self._exchange.turns, self._parts.clock_ms()
+        self._share_at_ms = began_ms  # after an error, the next call continues at once
+        fenced: frozenset[TopicPartition] = frozenset()
+        while (attempt := self._attempt or self._new_attempt()) is not None:
+            self._attempt = attempt
+            now_fenced, landed = self._try_once(attempt, self._offer_on)
+            fenced |= now_fenced
+            if landed:
+                self._share_at_ms = None
+                return self._report(attempt, 0, fenced, self._parts.clock_ms() - began_ms)
+            if self._attempt is None:  # fenced, or partitions have left: the other rows are offered again
+                continue
+            now_ms = self._parts.clock_ms()
+            wait_ms = attempt.collected_at_ms - now_ms
+            if wait_ms <= 0:
+                wait_ms += turns.turn_ms(self._rank)
+                if wait_ms <= 0:
+                    report = self.commit(limit_ms)
+                    self._share_at_ms = None
+                    return replace(report, fenced=report.fenced | fenced)
+                wait_ms = min(wait_ms, turns.poll_ms)
+            self._share_at_ms = now_ms + wait_ms
+            return CommitReport(fenced=fenced, elapsed_ms=now_ms - began_ms)
+        self._share_at_ms = None
+        return CommitReport(fenced=fenced, elapsed_ms=self._parts.clock_ms() - began_ms)
+
+    def share_wait_ms(self) -> int:
+        """Return the time until `share` has something to do."""
+        assert self._exchange is not None
+        now_ms = self._parts.clock_ms()
+        if self._share_at_ms is None:
+            self._share_at_ms = now_ms + self._exchange.turns.offer_wait_ms(self._parts.time_ms())
+        return max(0, self._share_at_ms - now_ms)
+
+    def _offer_on(self, loaded: LoadedTable, attempt: _Attempt) -> None:
+        """Offer an attempt. From the time on when offers are committed, note the rank of this task instead."""
+        assert self._exchange is not None
+        now_ms = self._parts.clock_ms()
+        if attempt.offered:
+            if now_ms >= attempt.collected_at_ms:
+                self._rank = self._exchange.rank(loaded)
+            return
+        attempt.collected_at_ms = now_ms + self._exchange.turns.collection_wait_ms(self._parts.time_ms())
+        self._write(loaded, attempt)
+        files = [loaded.pack(new) for new in attempt.files]
+        part = CommitPart(attempt.commit_id, loaded.table_id, attempt.ranges, attempt.after, files)
+        attempt.offered = True  # from here on, others may see it, also if the answer of the file system is lost
+        self._exchange.offer(loaded, part)
+        self._rank = 0 if self._parts.clock_ms() < attempt.collected_at_ms else self._exchange.rank(loaded)
 
     def _new_attempt(self) -> _Attempt | None:
         waiting = {place: gathered for place, gathered in self._places.items() if gathered.rows}
@@ -343,36 +434,49 @@ class TableCommitter:
             truncates,
         )
 
-    def _try_once(self, attempt: _Attempt) -> tuple[frozenset[TopicPartition], bool]:
-        """Return the partitions that are fenced, and whether the commit is visible."""
+    def _try_once(
+        self, attempt: _Attempt, act: Callable[[LoadedTable, _Attempt], CommitResult | None]
+    ) -> tuple[frozenset[TopicPartition], bool]:
+        """Return the partitions that are fenced, and whether the commit is visible.
+
+        `act` is called on the loaded state if the guard holds. None: it made no request.
+        """
         loaded = self.store.load()
         if loaded is None:
             raise ExternalError(f"table {self.store.name} does not exist any more. Create it, then restart the task.")
         found = check(loaded.offsets, attempt.ranges, attempt.commit_id)
         if found.verdict is CommitVerdict.LANDED:
+            attempt.by_other = attempt.doubtful_on is None
+            if self._exchange is not None and not attempt.by_other:
+                self._exchange.finish(loaded, attempt.commit_id, ())
             self._landed(attempt, None if attempt.answer_lost else loaded.snapshot)
             return frozenset(), True
         if attempt.answer_lost:  # not visible so far: if it arrives later, the index sees it as another writer's
             self._undo(attempt)
         if found.verdict is CommitVerdict.FENCED:
-            self._give_up(attempt, loaded)
+            self._give_up(attempt, loaded, is_fenced=True)
             return self._fenced(found.fenced, loaded), False
         if any(
             self._places.get(place) is not gathered for place, gathered in attempt.gathered.items()
         ):  # partitions have left
-            self._give_up(attempt, loaded)
+            self._give_up(attempt, loaded, is_fenced=False)
             return frozenset(), False
-        result = self._commit_on(loaded, attempt)
+        return frozenset(), self._note_result(loaded, attempt, act(loaded, attempt))
+
+    def _note_result(self, loaded: LoadedTable, attempt: _Attempt, result: CommitResult | None) -> bool:
+        """Take what became of a request that was made on a state. Returns whether the commit is surely visible."""
         if isinstance(result, Committed):
+            if self._exchange is not None:
+                self._exchange.finish(loaded, attempt.commit_id, self._shared)
             self._landed(attempt, result.snapshot)
-            return frozenset(), True
+            return True
         if isinstance(result, LostRace):
             self._undo(attempt)
             self._won_last = False
-        else:
+        elif result is not None:
             attempt.answer_lost, attempt.doubtful_on = True, _state_of(loaded)
             log.warning("table %s: no answer to commit %s: %s", self.store.name, attempt.commit_id, result.error)
-        return frozenset(), False
+        return False
 
     def _commit_on(self, loaded: LoadedTable, attempt: _Attempt) -> CommitResult:
         self.schema = loaded.schema
@@ -383,8 +487,7 @@ class TableCommitter:
             upserts = upserts_of(upserts, loaded.schema)
             if not attempt.truncates:
                 self._index.catch_up(loaded)
-        if not attempt.files and upserts.num_rows:
-            attempt.files = loaded.write(upserts)
+        self._write(loaded, attempt, upserts)
         if attempt.truncates:
             # All earlier rows go, so none has to be found. The next catch_up sees files that went and files that came.
             attempt.dead_rows = sum(file.rows for file in loaded.live_files().values())
@@ -392,14 +495,34 @@ class TableCommitter:
             dead = self._index.replace(attempt.changes, attempt.files)
             attempt.dead_rows = sum(len(positions) for positions in dead.values())
         changes = None if self._index is None else attempt.changes
+        self._shared = shared = () if self._exchange is None else self._exchange.gather(loaded, attempt.ranges)
+        after = dict(attempt.after)
+        for found in shared:
+            after |= found.part.after
         commit = TableCommit(
-            attempt.commit_id, attempt.after, (), attempt.files, dead, changes, truncates=attempt.truncates
+            ",".join([attempt.commit_id, *(found.part.part_id for found in shared)]),
+            after,
+            (),
+            [*attempt.files, *(new for found in shared for new in found.files)],
+            dead,
+            changes,
+            truncates=attempt.truncates,
         )
         try:
             return loaded.commit(commit)
         except Exception:
             self._undo(attempt)  # surely not visible
             raise
+
+    def _write(self, loaded: LoadedTable, attempt: _Attempt, upserts: pa.Table | None = None) -> None:
+        """Write the files of an attempt, unless they are there. Those of a table that was replaced are useless."""
+        if attempt.written_for != loaded.table_id:
+            attempt.files, attempt.written_for = (), loaded.table_id
+        if upserts is None:
+            self.schema = loaded.schema
+            upserts = attempt.changes = conform(attempt.changes, self._schema_of_changes(loaded.schema))
+        if not attempt.files and upserts.num_rows:
+            attempt.files = loaded.write(upserts)
 
     def _schema_of_changes(self, schema: pa.Schema | None) -> pa.Schema:
         assert schema is not None, "rows were added before the table's schema was known"
@@ -423,10 +546,18 @@ class TableCommitter:
                 gathered.expected, gathered.start = attempt.after[place], part.end
         self._attempt, self._fences, self._won_last = None, 0, True
 
-    def _give_up(self, attempt: _Attempt, loaded: LoadedTable) -> None:
-        """Drop the attempt, not its rows. Its files hold rows of several partitions, so they are written again."""
+    def _give_up(self, attempt: _Attempt, loaded: LoadedTable, *, is_fenced: bool) -> None:
+        """Drop the attempt, not its rows. Its files hold rows of several partitions, so they are written again.
+
+        Files are deleted only if no snapshot can name them, now or later. `connectrt table maintain` finds the others.
+        """
         self._attempt, self._won_last = None, False
-        if attempt.doubtful_on != _state_of(loaded):
+        may_land = attempt.doubtful_on == _state_of(loaded)
+        if attempt.offered and self._exchange is not None:
+            # A task that has read the part may commit it, unless the guard fences it from this state on.
+            may_land |= not self._exchange.withdraw(loaded, attempt.commit_id) or not is_fenced
+        is_private = attempt.doubtful_on is None and not attempt.offered
+        if is_private or (not may_land and is_surely_absent(loaded.offsets, attempt.ranges, attempt.commit_id)):
             self.store.discard([new.path for new in attempt.files])
 
     def _drop_rows(self, gathered: _Gathered, chunks: int) -> None:
@@ -467,7 +598,11 @@ class TableCommitter:
         """Delete files that no commit names, if that is certain, and close the table and the index."""
         attempt, self._attempt = self._attempt, None
         try:
-            if attempt is not None and attempt.doubtful_on is None:
+            if attempt is not None and attempt.offered and self._exchange is not None:
+                loaded = self.store.load()
+                if loaded is not None:
+                    self._exchange.withdraw(loaded, attempt.commit_id)
+            elif attempt is not None and attempt.doubtful_on is None:
                 self.store.discard([new.path for new in attempt.files])
         finally:
             if self._index is not None:

@@ -623,6 +623,25 @@ def test_key_columns_match_whatever_their_case(lake: Lake) -> None:
     assert lake.rows(order_by="Id") == [{"Id": 1, "name": "new"}]
 
 
+def test_rows_with_the_same_key_are_warned_about(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    with lake.sink(lake.upserts()) as sink:
+        for number in (1, 2):
+            sink.send(TOPIC, {"id": number, "name": "old"}, key={"id": number})
+        settle(sink)
+        table = lake.catalog().load_table(NAME)
+        table.append(table.scan().to_arrow())
+        sink.send(TOPIC, {"id": 3, "name": "new"}, key={"id": 3})
+        settle(sink)
+        assert f"table {NAME}: 2 rows have a key that another row has, too" in caplog.text
+        caplog.clear()
+        sink.restart()
+        sink.send(TOPIC, {"id": 1, "name": "new"}, key={"id": 1})
+        settle(sink)
+        assert f"table {NAME}: 2 rows have a key that another row has, too" in caplog.text
+    names = [(row["id"], row["name"]) for row in lake.catalog().load_table(NAME).scan().to_arrow().to_pylist()]
+    assert sorted(names) == [(1, "new"), (1, "old"), (2, "old"), (2, "old"), (3, "new")]
+
+
 def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:
     with lake.sink(lake.upserts()) as sink:
         sink.send(TOPIC, {"id": 1})

@@ -113,10 +113,16 @@ def test_settings_without_an_effect_are_named_as_such() -> None:
 
 
 @pytest.mark.parametrize("connector", [IcebergSinkConnector(), DeltaSinkConnector()])
-def test_more_than_four_tasks_are_doubtful(connector: SinkConnector) -> None:
+def test_more_than_four_tasks_that_upsert_are_doubtful(connector: SinkConnector) -> None:
     assert connector.doubts({**PLAIN, "tasks.max": "4"}) == {}
     assert connector.doubts({**PLAIN, "tasks.max": "many"}) == {}
-    assert "at most 4 tasks" in connector.doubts({**PLAIN, "tasks.max": "5"})["tasks.max"]
+    assert connector.doubts({**PLAIN, "tasks.max": "5"}) == {}  # they share commits
+    for upserts in ({"iceberg.tables.upsert-mode-enabled": "true"}, {"iceberg.tables.cdc-field": "op"}):
+        assert connector.doubts({**PLAIN, **upserts, "tasks.max": "4"}) == {}
+        assert "at most 4 tasks" in connector.doubts({**PLAIN, **upserts, "tasks.max": "5"})["tasks.max"]
+        assert not read_settings({**PLAIN, **upserts, "tasks.max": "5"}).shares_commits
+    assert read_settings({**PLAIN, "tasks.max": "5"}).shares_commits
+    assert not read_settings({**PLAIN, "tasks.max": "4"}).shares_commits
 
 
 @pytest.mark.parametrize(
