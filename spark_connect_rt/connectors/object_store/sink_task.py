@@ -240,8 +240,8 @@ class ObjectStoreSinkTask(SinkTask):
         if len(rows) < len(records) and not self.settings.ignores_nulls:
             first = next(record for record in records if record.value is None)
             raise DataError(
-                f"{place}@{first.offset}: the record has no value. Set behavior.on.null.values=ignore to leave out such "
-                "records"
+                f"{place}@{first.offset}: the record has no value. Set behavior.on.null.values=ignore to leave out "
+                "such records"
             )
         begin = 0
         while begin < len(rows):
@@ -428,8 +428,8 @@ class ObjectStoreSinkTask(SinkTask):
             )
         return (
             f"{uri} exists with records of offsets {found.get(_START)} to {found.get(_END)}, but the task writes "
-            f"offsets {note[_START]} to {note[_END]}. The group's offsets were altered, or the folders of records were. Move "
-            "the files from that offset on away, or set another topics.dir, and restart the task"
+            f"offsets {note[_START]} to {note[_END]}. The group's offsets or the folders of records were altered. "
+            "Move the files from that offset on away, or set another topics.dir, and restart the task"
         )
 
     def _create(self, place: TopicPartition, file: ChunkFile, part: str, chunk: Chunk, note: Note) -> Note | None:
