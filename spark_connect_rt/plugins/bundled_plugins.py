@@ -110,6 +110,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.lakehouse.delta_sink:DeltaSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.lakehouse.iceberg_sink:IcebergSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.object_store.sink_connector:ObjectStoreSinkConnector", "sink"),
     _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
     _connector("sql.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.

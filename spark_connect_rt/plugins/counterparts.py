@@ -62,10 +62,12 @@ _HTTP = {
     "max.retries": "http.retries.max",
     "retry.backoff.ms": "http.retry.backoff.ms",
 }
+CONFLUENT_S3_SINK = "io.confluent.connect.s3.S3SinkConnector"
 OFFICIAL_ICEBERG_SINK = "org.apache.iceberg.connect.IcebergSinkConnector"
 _COUNTERPARTS = (
     (rf"^{re.escape(OFFICIAL_ICEBERG_SINK)}$", Counterpart("IcebergSink", {}, "docs/howto/iceberg.md")),
     (r"\.spooldir\.SpoolDir\w+SourceConnector$", Counterpart("DirectorySource", _SPOOLED, _FILES)),
+    (rf"^{re.escape(CONFLUENT_S3_SINK)}$", Counterpart("ObjectStoreSink", {}, "docs/howto/object_stores.md")),
     (
         r"\.(s3|gcs|azblob|hdfs|hdfs3)\.\w*SinkConnector$|\.connect\.s3\.S3SinkConnector$|AivenKafkaConnectS3Sink\w*$",
         Counterpart("SparkTableSink", _OBJECTS, _FILES),

@@ -6,6 +6,7 @@ or asks for a version that only the jar has. A chain in Java stays in the JVM; A
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from spark_connect_rt.config.config_def import Type, parse_value
-from spark_connect_rt.plugins.counterparts import OFFICIAL_ICEBERG_SINK, counterpart_of
+from spark_connect_rt.plugins.counterparts import CONFLUENT_S3_SINK, OFFICIAL_ICEBERG_SINK, counterpart_of
 
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.official_sink import TakenSetting
@@ -112,6 +113,7 @@ RUNTIME = "connectrt.runtime"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _HEADER_DEFAULT = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _APACHE = "org.apache.kafka."
+_CONNECTORS = "spark_connect_rt.connectors"
 _REFERENCE = re.compile(r"\$\{([^:}]+):")
 _OVERRIDES = {"producer.override.": "producer", "consumer.override.": "consumer", "admin.override.": "admin"}
 _SECRET = re.compile(r"password|secret|token|jaas|key$|credential", re.IGNORECASE)
@@ -141,8 +143,9 @@ def connector_verdict(
     elements = list(_elements(given, catalog, found.runtime if found else ""))
     lines = [*_class_lines(given, class_name, found), *_element_lines(elements)]
     lines += _setting_lines(given, catalog, found, client_problem)
-    if class_name.strip() == OFFICIAL_ICEBERG_SINK:
-        lines += _iceberg_lines(given, is_installed=found is not None and not found.problem)
+    if class_name.strip() in _COMPARED:
+        is_installed = found is not None and not found.problem
+        lines += _compared_lines(given, *_COMPARED[class_name.strip()], is_installed=is_installed)
     lines += [
         MigrationFinding(task, "FAILED", Fate.DIFFERS, "is FAILED now, and would also fail here")
         for task in given.failed
@@ -243,21 +246,30 @@ def _setting_lines(
             )
 
 
-def _iceberg_lines(given: Given, *, is_installed: bool) -> Iterator[MigrationFinding]:
-    """Yield what `IcebergSink` makes of a configuration of Apache Iceberg's sink.
+_COMPARED = {
+    OFFICIAL_ICEBERG_SINK: ("IcebergSink", f"{_CONNECTORS}.lakehouse.official_sink"),
+    CONFLUENT_S3_SINK: ("ObjectStoreSink", f"{_CONNECTORS}.object_store.confluent_sink"),
+}
+"""Class of another sink -> the bundled sink that takes its settings, and the module with the verdicts."""
+
+
+def _compared_lines(given: Given, sink: str, module: str, *, is_installed: bool) -> Iterator[MigrationFinding]:
+    """Yield what a bundled sink makes of a configuration of a sink with the same settings.
 
     With its jars on `plugin.path`, the connector runs unchanged in the Java host, so the lines only describe the
-    alternative. Without them, the lines are what the change to `IcebergSink` means.
+    alternative. Without them, the lines are what the change to the bundled sink means.
     """
     # Imported when it is needed: it brings Arrow, which no other line of a report needs.
-    from spark_connect_rt.connectors.lakehouse.official_sink import SettingFate, differences, taken_settings
+    from spark_connect_rt.connectors.lakehouse.official_sink import SettingFate
 
+    verdicts = importlib.import_module(module)
     config = {"name": given.name, **given.config}
-    taken = taken_settings(config)
+    taken: Sequence[TakenSetting] = verdicts.taken_settings(config)
+    differences: Mapping[str, str] = verdicts.differences(config)
     if is_installed:
-        yield MigrationFinding("IcebergSink", "", Fate.SAME, f"an alternative in Python: {_taken_summary(taken)}")
-        for subject, sentence in differences(config).items():
-            yield MigrationFinding(f"IcebergSink: {subject}", "", Fate.SAME, sentence)
+        yield MigrationFinding(sink, "", Fate.SAME, f"an alternative in Python: {_taken_summary(taken)}")
+        for subject, sentence in differences.items():
+            yield MigrationFinding(f"{sink}: {subject}", "", Fate.SAME, sentence)
         return
     fates = {
         SettingFate.HONOURED: Fate.SAME,
@@ -268,7 +280,7 @@ def _iceberg_lines(given: Given, *, is_installed: bool) -> Iterator[MigrationFin
     for setting in taken:
         value = shown(setting.name, config.get(setting.name, ""))
         yield MigrationFinding(setting.name, value, fates[setting.fate], setting.reason)
-    for subject, sentence in differences(config).items():
+    for subject, sentence in differences.items():
         yield MigrationFinding(subject, "", Fate.DIFFERS, sentence)
 
 

@@ -389,7 +389,7 @@ def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patie
         why = f"{name} is written by Spark, in a worker. Write this DataFrame with the format of the table itself"
         raise BadConfigError({"connector.class": [why]})
     if connector.stores_offsets:  # it would leave out rows of a second write as written before
-        why = f"{name} stores offsets of topics in its table. Write this DataFrame with the format of the table itself"
+        why = f"{name} stores offsets of topics with its data. Write this DataFrame with the format of the data itself"
         raise BadConfigError({"connector.class": [why]})
     cased = connector_config({"topics": topic or "topics of the rows", **config}, connector, made.plugin, SINK)
     class_name, (task_config, *_) = planned_tasks(connector, cased, made, 1)

@@ -12,7 +12,7 @@ from spark_connect_rt.plugins.counterparts import _COUNTERPARTS, counterpart_of
     ("class_name", "bundled"),
     [
         ("com.github.jcustenborder.kafka.connect.spooldir.SpoolDirCsvSourceConnector", "DirectorySource"),
-        ("io.confluent.connect.s3.S3SinkConnector", "SparkTableSink"),
+        ("io.confluent.connect.s3.S3SinkConnector", "ObjectStoreSink"),
         ("io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector", "SparkTableSink"),
         ("io.confluent.connect.hdfs3.Hdfs3SinkConnector", "SparkTableSink"),
         ("io.confluent.connect.http.HttpSinkConnector", "HttpSink"),

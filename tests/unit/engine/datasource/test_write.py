@@ -250,6 +250,7 @@ def test_every_bundled_sink_takes_typed_rows_or_says_how_to_write_them(
         "SparkTableSink": {"table": "rows"},
         "IcebergSink": {"iceberg.tables": "shop.rows"},
         "DeltaSink": {"iceberg.tables": "shop.rows", "delta.root": str(tmp_path)},
+        "ObjectStoreSink": {"path": str(tmp_path)},
         "SqlSink": {"connection.url": f"jdbc:sqlite:{tmp_path / 'rows.db'}", "auto.create": "true"},
     }
     listed = {plugin.java_class.rpartition(".")[2] for plugin in bundled_plugins().list() if plugin.type == "sink"}
@@ -269,8 +270,8 @@ def test_every_bundled_sink_takes_typed_rows_or_says_how_to_write_them(
         write("KafkaSink")
     with pytest.raises(BadConfigError, match="SparkTableSink is written by Spark, in a worker"):
         write("SparkTableSink")
-    for name in ("IcebergSink", "DeltaSink"):
-        with pytest.raises(BadConfigError, match="stores offsets of topics in its table"):
+    for name in ("IcebergSink", "DeltaSink", "ObjectStoreSink"):
+        with pytest.raises(BadConfigError, match="stores offsets of topics with its data"):
             write(name)
 
 
