@@ -585,7 +585,7 @@ def writer_of(snapshot: Snapshot) -> str | None:
     connector = _stored_by(snapshot).get("connector")
     if isinstance(connector, str):
         return connector
-    return "" if _commit_of(snapshot) else None  # a commit without offsets
+    return "" if any(_commits_of(snapshot)) else None  # a commit without offsets
 
 
 def _stored_by(snapshot: Snapshot) -> Mapping[str, Any]:
