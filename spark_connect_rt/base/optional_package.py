@@ -15,6 +15,7 @@ _CODES = {
     "dlt": "CRT-1140",
     "iceberg": "CRT-1200",
     "delta": "CRT-1201",
+    "cdc": "CRT-1231",
 }
 
 
