@@ -156,7 +156,13 @@ class Copies:
         }
         catalog = {f"iceberg.catalog.{name}": value for name, value in self._properties().items()}
         return {
-            "iceberg": {**shared, "connector.class": "IcebergSink", "iceberg.catalog.type": "sql", **catalog},
+            "iceberg": {
+                **shared,
+                "connector.class": "IcebergSink",
+                "iceberg.catalog": "lake",
+                "iceberg.catalog.type": "sql",
+                **catalog,
+            },
             "delta": {**shared, "connector.class": "DeltaSink", "delta.root": str(self.folder / "delta")},
         }
 

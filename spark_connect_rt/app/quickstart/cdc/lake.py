@@ -20,6 +20,7 @@ _CONVERTERS = {
     "key.converter.schemas.enable": "true",
     "value.converter.schemas.enable": "true",
 }
+_CATALOG = "lake"
 _USERS = "the tables of quickstart --cdc"
 Row = tuple[Any, ...]
 """One row: values in the order of `COLUMNS`."""
@@ -105,7 +106,7 @@ class IcebergLake(Lake):
         self.folder.mkdir(parents=True, exist_ok=True)
         module = optional_module("pyiceberg.catalog.sql", "cdc", _USERS)
         self._missing = optional_module("pyiceberg.exceptions", "cdc", _USERS).NoSuchTableError
-        self._catalog = module.SqlCatalog("lake", **self._properties())
+        self._catalog = module.SqlCatalog(_CATALOG, **self._properties())
         self._table: Any = None
 
     def _properties(self) -> dict[str, str]:
@@ -113,7 +114,12 @@ class IcebergLake(Lake):
 
     def _place(self) -> Mapping[str, str]:
         catalog = {f"iceberg.catalog.{name}": value for name, value in self._properties().items()}
-        return {"connector.class": "IcebergSink", "iceberg.catalog.type": "sql", **catalog}
+        return {
+            "connector.class": "IcebergSink",
+            "iceberg.catalog": _CATALOG,
+            "iceberg.catalog.type": "sql",
+            **catalog,
+        }
 
     def version(self) -> str | None:
         try:
@@ -130,7 +136,7 @@ class IcebergLake(Lake):
         uri, warehouse = self._properties().values()
         opened = (
             "from pyiceberg.catalog.sql import SqlCatalog\n\n"
-            f'catalog = SqlCatalog("lake", uri="{uri}", warehouse="{warehouse}")\n'
+            f'catalog = SqlCatalog("{_CATALOG}", uri="{uri}", warehouse="{warehouse}")\n'
             f'table = catalog.load_table("{LAKE_TABLE}")\n'
         )
         return {
