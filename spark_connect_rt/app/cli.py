@@ -188,6 +188,8 @@ def submit(
     job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
     if job == "quickstart":
         quickstart(file, cdc, delta, keep, override)
+    elif cdc or delta:
+        raise typer.BadParameter(f"--cdc needs connectrt.job=quickstart, but {file} is a worker's file.")
     else:
         worker(file, override)
 
