@@ -43,6 +43,13 @@ _JSON = {
     "key.converter.schemas.enable": "false",
     "value.converter.schemas.enable": "false",
 }
+_RESTARTS = {
+    "errors.restart.policy": "backoff",
+    "errors.restart.delay.ms": "500",
+    "errors.restart.delay.max.ms": "2000",
+    "errors.restart.max": "1000",
+    "errors.restart.poison": "0",
+}
 
 
 class AccountsDatabase:
@@ -115,7 +122,7 @@ class AccountsDatabase:
             "errors.max.retries": "100",
             "exactly.once.support": "required",
             "transaction.boundary": "poll",
-            "errors.restart.policy": "on-failure",
+            **_RESTARTS,
             "topic.creation.default.partitions": str(PARTITIONS),
             "topic.creation.default.replication.factor": "1",
             **_JSON,
@@ -151,7 +158,7 @@ class Copies:
             "consumer.override.isolation.level": "read_committed",
             "consumer.override.session.timeout.ms": "6000",
             "consumer.override.heartbeat.interval.ms": "1000",
-            "errors.restart.policy": "on-failure",
+            **_RESTARTS,
             **_JSON,
         }
         catalog = {f"iceberg.catalog.{name}": value for name, value in self._properties().items()}

@@ -134,15 +134,17 @@ class IcebergLake(Lake):
 
     def queries(self, java_home: Path) -> dict[str, str]:
         uri, warehouse = self._properties().values()
+        imports = "from pyiceberg.catalog.sql import SqlCatalog\n\n"
         opened = (
-            "from pyiceberg.catalog.sql import SqlCatalog\n\n"
             f'catalog = SqlCatalog("{_CATALOG}", uri="{uri}", warehouse="{warehouse}")\n'
             f'table = catalog.load_table("{LAKE_TABLE}")\n'
         )
+        printed = "print(table.scan(row_filter=\"status = 'sent'\").to_arrow().to_pandas())\n"
+        by_extension = "from pathlib import Path\n\nimport duckdb\nimport duckdb_ext\n"
         return {
-            "pyiceberg": f"{opened}print(table.scan(row_filter=\"status = 'sent'\").to_arrow().to_pandas())\n",
-            "duckdb": f"from pathlib import Path\n\nimport duckdb\nimport duckdb_ext\n{opened}{_DUCKDB_ON_ICEBERG}",
-            "spark": _spark(java_home, f"{opened}orders = spark.createDataFrame(table.scan().to_arrow())\n"),
+            "pyiceberg": imports + opened + printed,
+            "duckdb": by_extension + imports + opened + _DUCKDB_ON_ICEBERG,
+            "spark": _spark(java_home, imports, f"{opened}orders = spark.createDataFrame(table.scan().to_arrow())\n"),
         }
 
 
@@ -175,11 +177,12 @@ class DeltaLake(Lake):
         return self._sorted(self._table.to_pyarrow_table())
 
     def queries(self, java_home: Path) -> dict[str, str]:
-        opened = f'from deltalake import DeltaTable\n\ntable = DeltaTable("{self.path}")\n'
+        imports = "from deltalake import DeltaTable\n\n"
+        opened = f'table = DeltaTable("{self.path}")\n'
         return {
-            "deltalake": f'{opened}print(table.to_pandas(filters=[("status", "=", "sent")]))\n',
-            "duckdb": f"import duckdb\n{opened}orders = table.to_pyarrow_dataset()\n{_SQL_OF_DUCKDB}",
-            "spark": _spark(java_home, f"{opened}orders = spark.read.parquet(*table.file_uris())\n"),
+            "deltalake": imports + opened + 'print(table.to_pandas(filters=[("status", "=", "sent")]))\n',
+            "duckdb": "import duckdb\n" + imports + opened + "orders = table.to_pyarrow_dataset()\n" + _SQL_OF_DUCKDB,
+            "spark": _spark(java_home, imports, f"{opened}orders = spark.read.parquet(*table.file_uris())\n"),
         }
 
 
@@ -196,11 +199,10 @@ extensions.sql("%s").show()
 """.replace("%s", _SQL)
 
 
-def _spark(java_home: Path, opened: str) -> str:
+def _spark(java_home: Path, imports: str, opened: str) -> str:
     return (
-        "import os\n\n"
+        f"import os\n\n{imports.rstrip()}\nfrom pyspark.sql import SparkSession\n\n"
         f'os.environ["JAVA_HOME"] = "{java_home}"\n'
-        "from pyspark.sql import SparkSession\n\n"
         'spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()\n'
         f'{opened}orders.createOrReplaceTempView("orders")\n'
         f'spark.sql("{_SQL}").show()\n'

@@ -224,6 +224,10 @@ class _Changes:
             self.error = error
 
 
+def _is_equal(sight: Sight) -> bool:
+    return not differences(sight.source, sight.table)
+
+
 class _Job:
     """The two connectors, the changes, and both sides as they are seen."""
 
@@ -256,13 +260,13 @@ class _Job:
 
     def run(self) -> bool:
         """Change rows and show both sides until they are equal. Return whether they are."""
-        self._watch(lambda sight: len(sight.table) > 0, LIMIT_S, "the table has no row")
+        self._watch(_is_equal, LIMIT_S, f"the first rows were not in {self._lake.title}")
         self._steps.say(f"the first rows are in {self._lake.title}. Now rows are changed for {CHANGES_S:.0f} s")
         end_s = time.monotonic() + CHANGES_S
         with self._changes.running(EVERY_S):
             self._watch(lambda _: time.monotonic() >= end_s, LIMIT_S, "")
         self._steps.say(f"{len(self._changes.committed_s):,} transactions of inserts, updates, deletes and new keys")
-        sight = self._watch(lambda sight: not differences(sight.source, sight.table), LIMIT_S, None)
+        sight = self._watch(_is_equal, LIMIT_S, None)
         wrong = differences(sight.source, sight.table)
         for line in report_lines(self._lake.title, sight, wrong, self._freshness):
             self._steps.say(line)
