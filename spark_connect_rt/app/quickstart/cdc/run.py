@@ -37,14 +37,15 @@ from spark_connect_rt.app.quickstart.quickstart import (
 )
 from spark_connect_rt.app.quickstart.quickstart_view import Steps, jar_downloads
 from spark_connect_rt.app.serving import stop_asked, unwind_when_asked
-from spark_connect_rt.base.cache import KAFKA_VERSION
+from spark_connect_rt.base.cache import EXIT_JARS_UNRESOLVED, KAFKA_VERSION, reason_of
 from spark_connect_rt.base.exit_codes import EXIT_COUNTS_DISAGREE
 from spark_connect_rt.config.connectrt_config import QuickstartSettings
 from spark_connect_rt.config.management_config import DIRECTORY
 from spark_connect_rt.engine.driver.spark_session import start_jvm_ahead
 from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.engine.startup.java_home import find_java
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, StartupError
+from spark_connect_rt.operations.plugin_install.downloads import NotFetchedError
 from spark_connect_rt.operations.plugin_install.wiring import installer_of
 from spark_connect_rt.plugins.interfaces import WantedPlugin
 
@@ -115,7 +116,7 @@ def run_cdc_quickstart(
         started.callback(worker.stop)
         steps.say(f"worker {worker.url} serves the Connect REST API; console: {worker.url}console")
         worker.create_topic(TOPIC, 1)
-        with httpx.Client(base_url=worker.url, timeout=90.0) as rest:
+        with httpx.Client(base_url=worker.url, timeout=90.0) as rest, disk_errors_named(places.folder):
             job = _Job(rest, lake, postgres, broker, console, steps)
             job.deploy()
             equal = job.run()
@@ -169,7 +170,15 @@ def _install_debezium(settings: dict[str, str], steps: Steps) -> None:
     installer = installer_of(distributed_config(settings))
     if installer.folder.find(DEBEZIUM_NAME, DEBEZIUM_VERSION) is None:
         steps.say(f"installing {DEBEZIUM_NAME} {DEBEZIUM_VERSION} from Maven Central")
-        installer.install(WantedPlugin(f"io.debezium:{DEBEZIUM_NAME}:{DEBEZIUM_VERSION}"), "quickstart")
+        try:
+            installer.install(WantedPlugin(f"io.debezium:{DEBEZIUM_NAME}:{DEBEZIUM_VERSION}"), "quickstart")
+        except NotFetchedError as error:
+            raise StartupError(
+                f"cannot download {DEBEZIUM_NAME} from Maven Central: {reason_of(error.__cause__ or error)}. "
+                "Run the same command again when the network is there. Later runs need none.",
+                exit_code=EXIT_JARS_UNRESOLVED,
+                code="CRT-1081",
+            ) from error
     steps.say(f"{DEBEZIUM_NAME} {DEBEZIUM_VERSION} is installed")
 
 
@@ -200,7 +209,7 @@ class _Changes:
 
     @contextlib.contextmanager
     def running(self, every_s: float) -> Iterator[None]:
-        """Hold while rows are changed. Raises the error that ended the changes."""
+        """Hold while rows are changed. Raises ConnectError if a change failed."""
         ended = threading.Event()
         thread = threading.Thread(target=self._change, args=(ended, every_s), daemon=True)
         thread.start()
@@ -209,10 +218,16 @@ class _Changes:
         finally:
             ended.set()
             thread.join()
+        self.require_success()
+
+    def require_success(self) -> None:
+        """Raise ConnectError if a transaction failed."""
         if self.error is not None:
-            raise self.error
+            raise ConnectError(f"PostgreSQL refused a change: {self.error}") from self.error
 
     def _change(self, ended: threading.Event, every_s: float) -> None:
+        from psycopg import Error  # an extra
+
         try:
             book = book_of(self.session.execute(READ).fetchall())
             while not ended.wait(every_s):
@@ -220,7 +235,7 @@ class _Changes:
                     for statement, values in book.next_transaction():
                         self.session.execute(statement, values)
                 self.committed_s[book.number] = time.monotonic()
-        except Exception as error:  # noqa: BLE001  # the top of a thread: `running` raises it
+        except Error as error:  # `running` raises it, on the main thread
             self.error = error
 
 
@@ -302,12 +317,18 @@ class _Job:
             self._steps.say(line_of(self._lake.title, sight))
 
     def _look(self) -> Sight:
+        from psycopg import Error  # an extra
+
         version = self._lake.version()
         visible_s = time.monotonic()
         if version is not None and version != self._version:
             self._rows, self._version = self._lake.rows(), version
             self._freshness.see(last_change(self._rows), visible_s, dict(self._changes.committed_s))
-        source = self._reader.execute(READ).fetchall()
+        try:
+            source = self._reader.execute(READ).fetchall()
+        except Error as error:
+            self._postgres.require_alive()
+            raise ConnectError(f"PostgreSQL cannot be read: {error}") from error
         committed_s = dict(self._changes.committed_s)
         return Sight(source, self._rows, behind_s(time.monotonic(), last_change(self._rows), committed_s))
 
@@ -316,8 +337,7 @@ class _Job:
         self._postgres.require_alive()
         if self._broker is not None:
             self._broker.require_alive()
-        if self._changes.error is not None:
-            raise self._changes.error
+        self._changes.require_success()
         for name in (SOURCE, self._lake.sink):
             answer = self._rest.get(f"/connectors/{name}/status")
             if answer.status_code != httpx.codes.OK:

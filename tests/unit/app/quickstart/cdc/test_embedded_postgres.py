@@ -21,7 +21,7 @@ MUCH = 10_000_000_000
         ("initdb: could not create: Permission denied", MUCH, "its folder is not writable"),
         ("LOG: could not bind IPv4 address", MUCH, "its port was taken"),
         ("FATAL: could not map anonymous shared memory", MUCH, "the machine has too little free memory"),
-        ("FATAL: database files are incompatible with server", MUCH, "written by another version"),
+        ("FATAL: database files are incompatible with server", MUCH, "its data were written by another version"),
     ],
 )
 def test_the_reason_of_a_failed_start_is_a_sentence(log_end: str, free_bytes: int, sentence: str) -> None:
