@@ -1,7 +1,7 @@
 """Debezium's placeholders for large values that did not change, and that PostgreSQL's change stream leaves out. Pure.
 
-A column of each type has its own form of `unavailable.value.placeholder`, as `UnchangedToastedPlaceholder` of Debezium
-makes it: a text, bytes, a list with that text, a list of the codes of its letters, or a map.
+The placeholder (`unavailable.value.placeholder`) has a form for each type, as in Debezium's class
+`UnchangedToastedPlaceholder`. It is a text, bytes, a list with that text, a list of the codes of its letters, or a map.
 """
 
 from __future__ import annotations

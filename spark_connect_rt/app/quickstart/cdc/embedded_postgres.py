@@ -172,7 +172,7 @@ class EmbeddedPostgres:
         return text
 
     def _make_data(self) -> None:
-        shutil.rmtree(self._data, ignore_errors=True)  # what an interrupted initdb has left
+        shutil.rmtree(self._data, ignore_errors=True)  # the rest of an interrupted initdb
         words = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync", "-U", SUPERUSER]
         done = self._run("initdb", *words, f"--pwfile={self.directory / 'password'}", "-D", str(self._data))
         if done.returncode:

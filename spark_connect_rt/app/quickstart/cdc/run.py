@@ -66,12 +66,12 @@ class Places:
 
     @property
     def kafka(self) -> Path:
-        """Return the broker's folder."""
+        """Return the folder of the embedded broker."""
         return self.folder / "kafka"
 
     @property
     def postgres(self) -> Path:
-        """Return the database's folder."""
+        """Return the folder of the embedded PostgreSQL."""
         return self.folder / "postgres"
 
     @property

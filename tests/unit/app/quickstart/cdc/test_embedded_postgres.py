@@ -42,7 +42,9 @@ def test_a_folder_that_other_users_cannot_enter_is_found(tmp_path: Path) -> None
     assert closed_to_others(inner) == closed_to_others(tmp_path)
 
 
-def test_root_gets_a_sentence_when_nobody_may_enter_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_gets_a_sentence_when_the_other_user_may_not_enter_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embedded_postgres.os, "geteuid", lambda: 0)
     (tmp_path / "closed").mkdir(mode=0o700)
     with pytest.raises(StartupError, match=r"cannot enter .*another user, or use a folder") as refused:
