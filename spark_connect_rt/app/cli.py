@@ -85,6 +85,10 @@ QuickstartFile = Annotated[Path | None, typer.Argument(help="Worker properties. 
 Version = Annotated[
     bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
 ]
+Cdc = Annotated[
+    bool, typer.Option("--cdc", help="Keep an Iceberg table equal to a table of PostgreSQL, through Debezium.")
+]
+Delta = Annotated[bool, typer.Option("--delta", help="With --cdc: a Delta table instead.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep everything running until Ctrl-C.")]
 ConnectorFiles = Annotated[
     list[Path] | None, typer.Argument(help="Connector files of a standalone worker: properties or JSON.")
@@ -116,9 +120,22 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
 
 
 @cli.command()
-def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Override = None) -> None:
-    """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts."""
+def quickstart(
+    file: QuickstartFile = None, cdc: Cdc = False, delta: Delta = False, keep: Keep = False, override: Override = None
+) -> None:
+    """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts.
+
+    With --cdc: keep a lakehouse table equal to a table of PostgreSQL while its rows change, and compare every row.
+    """
+    if delta and not cdc:
+        raise typer.BadParameter("needs --cdc. For the flights use --set quickstart.table.format=delta.")
     _share_memory()
+    if cdc:
+        from spark_connect_rt.app.quickstart.cdc.run import run_cdc_quickstart
+        from spark_connect_rt.app.quickstart.quickstart import bundled_settings as bundled
+
+        _exit_with(lambda: run_cdc_quickstart(read_settings(file or bundled(), override), delta=delta, keep=keep))
+        return
     from spark_connect_rt.app.quickstart.quickstart import bundled_settings, run_quickstart
 
     _exit_with(lambda: run_quickstart(read_settings(file or bundled_settings(), override), keep=keep))
@@ -157,6 +174,8 @@ def submit(
     file: PropertiesFile,
     connectors: ConnectorFiles = None,
     alone: Alone = False,
+    cdc: Cdc = False,
+    delta: Delta = False,
     keep: Keep = False,
     override: Override = None,
 ) -> None:
@@ -168,7 +187,9 @@ def submit(
 
     job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
     if job == "quickstart":
-        quickstart(file, keep, override)
+        quickstart(file, cdc, delta, keep, override)
+    elif cdc or delta:
+        raise typer.BadParameter(f"--cdc needs connectrt.job=quickstart, but {file} is a worker's file.")
     else:
         worker(file, override)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES: dict[int, str] = {
     0: "ended normally",
-    1: "the quickstart's counts disagree, or a connector or task failed; mirror verify: a failover would lose "
+    1: "the quickstart's counts or rows disagree, or a connector or task failed; mirror verify: a failover would lose "
     "records; a command on a cluster was rejected, or found a problem",
     2: "invalid command line",
     3: "the herder failed",
@@ -43,6 +43,7 @@ EXIT_CODES: dict[int, str] = {
     28: "connectrt mirror verify compared no record",
     29: "spark-submit.sh cannot create its environment, or the quickstart cannot write to its folder: no network, "
     "a full disk, or a read-only folder",
+    30: "the PostgreSQL of quickstart --cdc did not start, or ended",
     129: "the terminal of the quickstart was closed (SIGHUP), and it ended normally; a worker ends with 0 then",
     130: "a second SIGINT ended the process immediately, while it was stopping",
     143: "SIGTERM ended the quickstart normally; or a second SIGTERM ended a worker while it was stopping",
@@ -68,6 +69,7 @@ EXIT_OUT_OF_GROUP = 24
 EXIT_MUST_CHANGE = 26
 EXIT_NOTHING_COMPARED = 28
 EXIT_CANNOT_WRITE = 29
+EXIT_POSTGRES_FAILED = 30
 _OF_PART = {
     "HERDER": EXIT_TICK_CRASHED,
     "SPARK": EXIT_SPARK_FAILED,

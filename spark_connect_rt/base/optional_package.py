@@ -16,6 +16,7 @@ _CODES = {
     "iceberg": "CRT-1200",
     "delta": "CRT-1201",
     "objects": "CRT-1202",
+    "cdc": "CRT-1231",
 }
 
 

@@ -22,6 +22,7 @@ GROUP_STORIES = (
     "tests/integration/kafka/test_mirror_maker.py",
     "tests/integration/kafka/test_mixed_exactly_once.py",
     "tests/e2e/test_quickstart.py",
+    "tests/e2e/test_quickstart_cdc.py",
     "tests/parity/live/test_handover.py",
     # No stories of groups: they are here so that both lanes of their stage end at about the same time.
     "tests/e2e/test_spark_submit.py",

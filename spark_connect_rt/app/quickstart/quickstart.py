@@ -110,14 +110,14 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     settings = {DIRECTORY: str(places.plugins), **settings}
     with disk_errors_named(places.folder):
         places.folder.mkdir(parents=True, exist_ok=True)
-        _check_worker_file(settings)
+        check_worker_file(settings)
         unpack_flights(places.csv)
         child_output_to(places.log)
     start_jvm_ahead(settings)  # Spark comes up while Kafka does
     unwind_when_asked()
     broker: EmbeddedKafka | None = None
     try:
-        if _brings_kafka(settings):
+        if brings_kafka(settings):
             with disk_errors_named(places.folder), jar_downloads(console) as downloads:
                 broker = EmbeddedKafka(places.kafka, downloads=downloads)
                 steps.say(f"starting Apache Kafka {KAFKA_VERSION}")
@@ -143,9 +143,9 @@ def disk_errors_named(folder: Path) -> Iterator[None]:
         raise StartupError(f"{place}: {error.strerror}. {fix}", exit_code=EXIT_CANNOT_WRITE, code="CRT-1093") from error
 
 
-def _check_worker_file(settings: Mapping[str, str]) -> None:
+def check_worker_file(settings: Mapping[str, str]) -> None:
     """Refuse what the worker would refuse, before a broker is started for it: its settings, a port that is taken."""
-    known = {"bootstrap.servers": "127.0.0.1:9092"} if _brings_kafka(settings) else {}
+    known = {"bootstrap.servers": "127.0.0.1:9092"} if brings_kafka(settings) else {}
     config = distributed_config({**settings, **known})
     servers = RestServers(servers_of(_no_application, parse_listeners(config.rest.listeners), config.raw, LISTENERS))
     servers.bind()
@@ -182,7 +182,8 @@ def unpack_flights(target: Path) -> None:
     draft.replace(target)
 
 
-def _brings_kafka(settings: Mapping[str, str]) -> bool:
+def brings_kafka(settings: Mapping[str, str]) -> bool:
+    """Return whether the settings ask for an embedded Kafka."""
     return settings.get("bootstrap.servers") in (None, EMBEDDED)
 
 

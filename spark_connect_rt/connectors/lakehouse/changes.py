@@ -33,12 +33,12 @@ from spark_connect_rt.connectors.lakehouse.connect_columns import (
     table_column,
     wire_column,
 )
+from spark_connect_rt.connectors.lakehouse.unavailable_values import unavailable_values
 from spark_connect_rt.errors import DataError
 
 OP = "__connectrt_op"  # not `__op`, which Debezium adds to rows
 UPSERT, DELETE, TRUNCATE = "u", "d", "t"
 DELETED = "__deleted"
-_UNAVAILABLE = "__debezium_unavailable_value"
 _PLACE = "value"
 _ROW, _KEY, _FORMER = 0, 1, 2  # where the key of a change comes from
 Mask = npt.NDArray[np.bool_]
@@ -382,16 +382,10 @@ def _typed(member: _Struct, rules: ChangeRules, path: str) -> tuple[pa.Array | N
 
 def _refuse_unavailable(draft: _Draft, column: pa.Array, name: str) -> None:
     """Refuse rows with Debezium's placeholder for a large value that did not change, and is not in the event."""
-    if pa.types.is_string(column.type):
-        found = pc.equal(column, _UNAVAILABLE)
-    elif pa.types.is_binary(column.type):
-        found = pc.equal(column, pa.scalar(_UNAVAILABLE.encode(), column.type))
-    else:
-        return
-    if pc.any(found).as_py():
-        unavailable = found.fill_null(False).to_numpy(zero_copy_only=False) & draft.upserts
+    found = unavailable_values(column)
+    if found is not None:
         reason = "the event does not contain this unchanged value. Set REPLICA IDENTITY FULL for the source table"
-        draft.refuse(unavailable, f"{name}: {reason}")
+        draft.refuse(found & draft.upserts, f"{name}: {reason}")
 
 
 # Keys

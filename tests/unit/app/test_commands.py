@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app import standalone
 from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.quickstart.cdc import run as cdc_run
 from spark_connect_rt.app.wiring import override_policy
 from spark_connect_rt.engine.driver import spark_session as jvm_ahead
 from spark_connect_rt.engine.process_plugins import plugins_of
@@ -35,6 +36,39 @@ def worker_file(folder: Path, **settings: str) -> Path:
     file = folder / "worker.properties"
     file.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in settings.items()))
     return file
+
+
+@pytest.mark.parametrize(
+    ("words", "delta", "keep"),
+    [
+        (["quickstart", "--cdc"], False, False),
+        (["quickstart", "{file}", "--cdc", "--delta", "--keep"], True, True),
+        (["submit", "{file}", "--cdc", "--delta"], True, False),
+    ],
+)
+def test_the_change_stream_of_the_quickstart_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], delta: bool, keep: bool
+) -> None:
+    run: list[tuple[str, bool, bool]] = []
+
+    def remember(settings: Mapping[str, str], *, delta: bool, keep: bool) -> int:
+        run.append((settings["connectrt.job"], delta, keep))
+        return 1
+
+    monkeypatch.setattr(cdc_run, "run_cdc_quickstart", remember)
+    file = worker_file(tmp_path, connectrt_job="quickstart")
+    assert CliRunner().invoke(cli, [word.format(file=file) for word in words]).exit_code == 1
+    assert run == [("quickstart", delta, keep)]
+
+
+def test_options_of_the_change_stream_are_refused_elsewhere(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(cli, ["quickstart", "--delta"])
+    assert refused.exit_code == 2
+    assert "needs --cdc" in refused.output
+    file = worker_file(tmp_path, bootstrap_servers="x:1")
+    refused = CliRunner().invoke(cli, ["submit", str(file), "--cdc"])
+    assert refused.exit_code == 2
+    assert "--cdc needs connectrt.job=quickstart" in refused.output
 
 
 def test_service_files_are_named_and_then_written(tmp_path: Path) -> None:
