@@ -44,7 +44,9 @@ def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str
         "type": kind,
         "class": config.get("connector.class", ""),
         "state": state,
-        "aggregate": aggregate_state(state, Counter(task["state"] for task in tasks)),
+        "aggregate": aggregate_state(
+            state, Counter(task["state"] for task in tasks), has_error=bool(connector.get("trace"))
+        ),
         "worker_id": connector.get("worker_id", ""),
         "tasks": tasks,
         "config": config,

@@ -33,6 +33,8 @@ class Term:
     def holds(self, row: Row) -> bool:
         """Return whether a row is meant."""
         values = [value.lower() for value in _FIELDS[self.field](row)]
+        if self.field == "state" and not self.equal:  # the state that lists show
+            values = values[-1:] if values[-1] else values[:1]
         return any(fnmatchcase(value, pattern) for value in values for pattern in self.patterns) is self.equal
 
 

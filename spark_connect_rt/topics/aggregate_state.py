@@ -14,21 +14,22 @@ AGGREGATES = ("FAILED", DEGRADED, "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED
 _RANKS = {name: rank for rank, name in enumerate(AGGREGATES)}
 
 
-def aggregate_state(connector: str, tasks: Mapping[str, int]) -> str:
+def aggregate_state(connector: str, tasks: Mapping[str, int], *, has_error: bool = False) -> str:
     """Return one of ``AGGREGATES``.
 
-    FAILED: the connector or every task failed. DEGRADED: some tasks failed, or some have no worker while others have.
-    During a change it is the wanted state: PAUSED while tasks still run.
+    FAILED: the connector or every task failed. DEGRADED: some tasks failed, some have no worker while others have, or
+    the connector runs and cannot make its tasks. During a change it is the wanted state: PAUSED while tasks still run.
 
     Args:
         connector: the connector's own state.
         tasks: state -> how many tasks are in it.
+        has_error: the status of the connector has a trace.
     """
     count, failed = sum(tasks.values()), tasks.get("FAILED", 0)
     if connector == "FAILED" or (count and failed == count):
         return "FAILED"
     without_worker = tasks.get("UNASSIGNED", 0)
-    if failed or 0 < without_worker < count:
+    if failed or 0 < without_worker < count or (has_error and connector == "RUNNING"):
         return DEGRADED
     if without_worker:
         return "UNASSIGNED"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.api.connector import SourceOffset
 from spark_connect_rt.api.task import IdleLook
@@ -32,8 +32,17 @@ class FileInput:
     position that the reader has seen and cannot use before more arrive.
     """
 
-    def __init__(self, path: str, position: int = 0) -> None:
-        """Take the file's path; the file is opened on first use."""
+    def __init__(
+        self, path: str, position: int = 0, report_missing: Callable[[str], None] = lambda sentence: None
+    ) -> None:
+        """Take the file's path. The file is opened on first use.
+
+        Args:
+            path: of the file.
+            position: bytes to skip.
+            report_missing: is called with a sentence once while the file does not exist.
+        """
+        self._report_missing = report_missing
         self.path = path
         self.position = position
         self.incomplete_bytes = 0
@@ -142,6 +151,7 @@ class FileInput:
         if self._descriptor < 0 and not self._missing_reported:
             log.warning("file %s does not exist, waiting for it", self.path)
             self._missing_reported = True
+            self._report_missing(f"file {self.path} does not exist, waiting for it")
         return self._left_bytes()
 
     def _left_bytes(self) -> int:

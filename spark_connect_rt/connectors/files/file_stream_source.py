@@ -92,7 +92,7 @@ class FileStreamSourceTask(SourceTask):
         self._partition = {FILENAME: path}
         self._limit: int | None = values[BATCH_SIZE] if config.get(BATCH_SIZE) else None
         (offset,) = self.context.offset_reader.offsets([self._partition])
-        self._input = FileInput(path, stored_position(offset, path))
+        self._input = FileInput(path, stored_position(offset, path), self.context.record_event)
         self._pace = LookPace()
 
     @timed

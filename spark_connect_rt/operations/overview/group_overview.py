@@ -193,7 +193,11 @@ def _is_loud(instance: InstanceState) -> bool:
 
 def _last_error(instances: tuple[InstanceFacts, ...], before: KnownState | None) -> LastError | None:
     """Return the error of the instance that FAILED last, or the error that was known before."""
-    failed = [instance for instance in instances if instance.state == "FAILED" and instance.error]
+    failed = [
+        instance
+        for instance in instances
+        if instance.error and (instance.state == "FAILED" or instance.cannot_make_tasks)
+    ]
     if not failed:
         return before.last_error if before else None
     newest = max(failed, key=lambda instance: instance.since_ms)
@@ -447,7 +451,9 @@ def _row(state: KnownState, share: WorkerReport | None, members: frozenset[str],
         state.type,
         state.class_name,
         state.state,
-        aggregate_state(state.state, state.tasks),
+        aggregate_state(
+            state.state, state.tasks, has_error=any(instance.cannot_make_tasks for instance in state.instances)
+        ),
         state.worker_id,
         state.tasks,
         share.records_per_second if share else None,
@@ -506,7 +512,11 @@ class GroupOverview:
             type=status.type,
             class_name=config.get("connector.class", ""),
             state=status.connector.state,
-            aggregate=aggregate_state(status.connector.state, Counter(task.state for task in status.tasks)),
+            aggregate=aggregate_state(
+                status.connector.state,
+                Counter(task.state for task in status.tasks),
+                has_error=bool(status.connector.trace),
+            ),
             worker_id=status.connector.worker_id,
             records_per_second=row.records_per_second if row else None,
             lag=row.lag if row else None,

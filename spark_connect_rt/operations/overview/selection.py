@@ -137,7 +137,12 @@ class InstanceFacts:
     @property
     def is_quiet(self) -> bool:
         """Return whether time alone makes nothing abnormal of it, as long as its worker is there."""
-        return not (self.state == "FAILED" or self.state in _PASSING or self.stalled)
+        return not (self.state == "FAILED" or self.state in _PASSING or self.stalled or self.cannot_make_tasks)
+
+    @property
+    def cannot_make_tasks(self) -> bool:
+        """Return whether it is a connector that runs and has no configurations for its tasks because of an error."""
+        return self.task is None and self.state == "RUNNING" and bool(self.error)
 
 
 def why_abnormal(
@@ -162,8 +167,10 @@ def why_abnormal(
     passing = [instance for instance in instances if instance.state in _PASSING and _long(instance, now_ms)]
     gone = [instance for instance in instances if _is_gone(instance, members)]
     stalled = [instance for instance in instances if instance.stalled]
+    taskless = next((instance.error for instance in instances if instance.cannot_make_tasks), "")
     said = [
         _failed(failed, tasks),
+        f"cannot make its tasks, and tries again: {taskless}" if taskless else "",
         f"{_names(gone, tasks)}: worker {gone[0].worker_id} has left the group" if gone else "",
         f"{_names(passing, tasks)} {passing[0].state} for {_time(now_ms - passing[0].since_ms)}" if passing else "",
         f"{_names(stalled, tasks)} moves nothing: {stalled[0].stalled}" if stalled else "",

@@ -18,6 +18,7 @@ from typing import Any
 
 from spark_connect_rt.base.backoff import Backoff, chance_of
 from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.traces import error_kind, error_of
 from spark_connect_rt.config.management_config import HEALTH, HealthSettings
 from spark_connect_rt.config.secrets import references
 from spark_connect_rt.config.stored_config import NO_SETTINGS, StoredConfig
@@ -25,7 +26,6 @@ from spark_connect_rt.group.assignments import ConnectorsAndTasks
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.worker.status_reports import error_kind, error_of
 from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
 from spark_connect_rt.runtime.worker.worker_task import Movement
 from spark_connect_rt.topics.status_records import ConnectorStatus, State

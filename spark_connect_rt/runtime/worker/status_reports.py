@@ -7,13 +7,13 @@ worker never replaces the status of a newer owner.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.base.ids import ConnectorTaskId
+from spark_connect_rt.base.traces import error_of
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.group_events import RecordEvent, no_event
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
@@ -23,24 +23,7 @@ from spark_connect_rt.topics.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 _SAFELY = frozenset({State.UNASSIGNED, State.FAILED})
-_ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
-_FRAME = '  File "'
 _TRACE_LIMIT = 6_000  # characters that an event keeps
-
-
-def error_of(trace: str) -> str:
-    """Return the part of a trace behind its frames: the error's class and its whole message."""
-    lines = trace.strip().splitlines() or ["(no trace)"]
-    frames = [number for number, line in enumerate(lines) if line.startswith(_FRAME)]
-    behind = lines[frames[-1] if frames else 0 :]
-    starts = [number for number, line in enumerate(behind) if _ERROR_LINE.match(line)]
-    return "\n".join(behind[starts[0] :] if starts else lines[-1:])
-
-
-def error_kind(error: str) -> str:
-    """Return the class that an error of ``error_of`` begins with, with its module, or an empty text."""
-    found = _ERROR_LINE.match(error)
-    return found["kind"] if found else ""
 
 
 class StatusReports:
@@ -123,9 +106,10 @@ class StatusReports:
         self._last[item] = (state, trace)
         whose = {"connector": item} if isinstance(item, str) else {"connector": item.connector, "task": item.task}
         what = f"connector {item}" if isinstance(item, str) else f"task {item}"
-        if state is State.FAILED:
+        if state is State.FAILED or (state is State.RUNNING and trace):
             error = error_of(trace or "").splitlines()[0]
-            self._record_event("failure", f"{what} FAILED: {error}", details=_traced(trace), **whose)  # type: ignore[arg-type]
+            said = f"{what} FAILED: {error}" if state is State.FAILED else f"{what} cannot make its tasks: {error}"
+            self._record_event("failure", said, details=_traced(trace), **whose)  # type: ignore[arg-type]
         else:
             self._record_event("state", f"{what} is {state.value}", details={"state": state.value}, **whose)  # type: ignore[arg-type]
 

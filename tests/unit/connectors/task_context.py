@@ -27,6 +27,10 @@ class Context:
         self.tolerant = tolerant
         self.previewed = False
         self.errant: list[tuple[str, str]] = []
+        self.events: list[str] = []
+
+    def record_event(self, summary: str, **details: str | int) -> None:
+        self.events.append(summary)
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         if not self.tolerant:

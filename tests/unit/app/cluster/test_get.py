@@ -92,7 +92,7 @@ def test_json_yaml_and_names(three: StandInCluster, connectrt: Commands) -> None
     ("selection", "names"),
     [
         ("state=running", ["orders-in", "orders-out"]),
-        ("state!=RUNNING", ["a b"]),
+        ("state!=RUNNING", ["a b", "orders-in"]),
         ("state=degraded", ["orders-in"]),
         ("aggregate!=DEGRADED", ["a b", "orders-out"]),
         ("state=RUNNING,type=sink", ["orders-out"]),

@@ -103,7 +103,10 @@ def test_a_missing_file_is_waited_for_and_said_once(file: Path, caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         assert task.poll() is None
         assert task.poll() is None
-    assert [record.getMessage() for record in caplog.records] == [f"file {file} does not exist, waiting for it"]
+    sentence = f"file {file} does not exist, waiting for it"
+    assert [record.getMessage() for record in caplog.records] == [sentence]
+    assert isinstance(task.context, Context)
+    assert task.context.events == [sentence]
     file.write_text("here\n")
     assert values_of(poll_all(task)) == ["here"]
     task.stop()

@@ -33,6 +33,13 @@ def test_the_worst_of_both_is_reported(connector: str, tasks: dict[str, int], ag
     assert aggregate_state(connector, tasks) == aggregate
 
 
+def test_a_connector_that_cannot_make_its_tasks_is_degraded() -> None:
+    assert aggregate_state("RUNNING", {}, has_error=True) == "DEGRADED"
+    assert aggregate_state("RUNNING", {"RUNNING": 1}, has_error=True) == "DEGRADED"
+    assert aggregate_state("FAILED", {}, has_error=True) == "FAILED"
+    assert aggregate_state("STOPPED", {}, has_error=True) == "STOPPED"
+
+
 def test_every_state_of_java_has_a_rank_and_failures_come_first() -> None:
     assert set(STATES) | {"DEGRADED"} == set(AGGREGATES)
     assert sorted(["RUNNING", "SOMETHING", "DEGRADED", "FAILED"], key=aggregate_rank) == [

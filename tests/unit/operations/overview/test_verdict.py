@@ -64,6 +64,15 @@ def test_a_gone_worker_is_named_though_the_state_is_old_or_its_time_unknown() ->
     assert "has left the group" in why_abnormal([RUNS, task(0, worker_id="x:1")], NOW, members=frozenset({"w:1"}))
 
 
+def test_a_connector_that_cannot_make_its_tasks_is_abnormal() -> None:
+    broken = InstanceFacts(None, "RUNNING", "w:1", error="password authentication failed for user shop")
+    assert why_abnormal([broken], NOW) == (
+        "cannot make its tasks, and tries again: password authentication failed for user shop"
+    )
+    assert any_loud([broken])
+    assert why_abnormal([RUNS, task(0, error="the last run failed")], NOW) == ""
+
+
 def test_a_line_is_cut() -> None:
     assert len(last_line("ValueError: " + "x" * 10_000)) == LINE
     many = [RUNS, *(task(n, "FAILED", error="e" * 299, given_up="g" * 400) for n in range(5))]
@@ -85,6 +94,16 @@ def test_a_line_is_cut() -> None:
         ("java.net.UnknownHostException: db.local\n\tat a", "UnknownHostException: db.local"),
         ("org.x.ConnectException: the file /tmp/x.y: z is away\n\tat a", "the file /tmp/x.y: z is away"),
         ("psycopg.errors.Undefined$Table\n", "Undefined$Table"),
+        (
+            'Traceback (most recent call last):\n  File "x", line 1\n    connect()\n'
+            "psycopg.OperationalError: connection to server at db, port 5433 failed: refused\n"
+            "\tIs the server running on that host and accepting TCP/IP connections?\n",
+            "connection to server at db, port 5433 failed: refused",
+        ),
+        (
+            "connection to server at db failed: refused\n\tIs the server running?",
+            "connection to server at db failed: refused",
+        ),
         ("see docs.Page: it says more of this", "see docs.Page: it says more of this"),
     ],
 )

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.base.traces import error_of
 from spark_connect_rt.config.management_config import HealthSettings
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.runtime.herder import health as restart_policy
 from spark_connect_rt.runtime.herder.health import Failure, RestartVerdict
-from spark_connect_rt.runtime.worker.status_reports import error_of
 
 POLICY = HealthSettings.of(
     {
