@@ -246,9 +246,7 @@ def test_tasks_of_a_killed_jvm_resume_from_committed_offsets(sources: Sources) -
         again_one_batch(sources.values(name), 3000)  # all that Python had was made durable first
 
 
-def test_a_poll_is_repeated_if_a_kill_follows_it(
-    sources: Sources, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_poll_is_repeated_if_a_kill_follows_it(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     """What shares its last record's offset, and was in the JVM still, would be lost."""
     monkeypatch.setattr(held_offsets, "HOLD_S", LIMIT_S)
     launch = sources.misbehaving("", "one", records="7")

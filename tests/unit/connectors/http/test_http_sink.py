@@ -97,9 +97,7 @@ def test_an_outage_longer_than_the_retries_makes_no_dead_letter_and_commits_noth
 
 
 @pytest.mark.parametrize("status", [301, 302, 304, 307, 308, 401, 402, 403, 404, 405, 406, 407, 415, 421, 426, 428])
-def test_a_refusal_of_every_record_blames_no_record(
-    monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
+def test_a_refusal_of_every_record_blames_no_record(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
     service = Service(lambda request: httpx.Response(status, headers={"Location": "/elsewhere"}))
     with harness(monkeypatch, service) as sink:
         for number in range(4):
