@@ -1,6 +1,6 @@
 """The execution engine as the worker sees it: commands go in as values, events come back as values.
 
-Implementations: spark.driver (the real one), testing.memory_task_runner (threads, no Spark). Both pass
+Implementations: engine.driver (the real one), testing.memory_task_runner (threads, no Spark). Both pass
 tests/contract/task_runner_contract.py. The engine knows nothing of the herder, REST, groups or stores.
 """
 
@@ -165,9 +165,9 @@ class TaskLaunch:
 class Start:
     """Start a run. Events: TaskRunning (or TaskPaused), BatchDurable ..., TaskFailed?, TaskEnded.
 
-    Lost infrastructure (executor, Python process, control channel) is the runner's to replace: the run's task is
-    started again elsewhere under the same run, from the committed offsets, once the lost side is certainly dead;
-    after minutes of losses alone in its process and without progress it becomes TaskFailed.
+    The runner replaces lost infrastructure (executor, Python process, control channel). It starts the task again
+    elsewhere under the same run, from the committed offsets, once the lost side is certainly dead.
+    After minutes of losses alone in its process and without progress it reports TaskFailed.
     """
 
     launch: TaskLaunch
