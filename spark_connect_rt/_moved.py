@@ -1,7 +1,7 @@
 """Names of version 0.1 that stay valid although their modules moved: as imports, in configurations, in topics.
 
 Owns the table of old and new module names. The config topic holds the class of each task, and a dead letter the class
-that failed: where a bundled connector moved, both still show its name of version 0.1, so that an upgrade rewrites no
+that failed. Where a bundled connector moved, both still show its name of version 0.1. An upgrade therefore rewrites no
 configuration and restarts no task. Imports of an old name work with a DeprecationWarning until version 0.2.
 
 Imports next to nothing: every process of this package installs the finder before it does anything else.

@@ -132,8 +132,8 @@ def unwind_when_asked() -> None:
     """Have the first SIGTERM or SIGHUP raise SystemExit(128 + its number), so that every ``finally`` runs.
 
     Main thread only. A second SIGTERM ends the process as it stands. In the middle of an import the exception waits for
-    the import's end; so does the KeyboardInterrupt of SIGINT: the interpreter may swallow it there, or keep its lock of
-    all imports forever, and every thread that imports something would stand still.
+    the import's end, as does the KeyboardInterrupt of SIGINT. There the interpreter may swallow it, or keep its lock of
+    all imports forever, and every thread that imports something would hang.
     """
     waits = [int(signal.SIGALRM)]  # the signal that came in the middle of an import
 

@@ -1,7 +1,7 @@
 """Differences between two configurations, or between two sets of offsets, and their display. Pure.
 
-A setting that looks as if it held a secret, by its name or its value, is shown as changed, never with its value; a
-reference to a config provider is not hidden.
+A setting that looks like a secret, by its name or its value, is shown as changed, never with its value. A reference
+to a config provider is not hidden.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from spark_connect_rt.errors import BadConfigError, BadRequestError
 # JSON and YAML: ``{name, config}`` as ``POST /connectors`` takes it (``initial_state``, ``initial_offsets`` too), a
 # plain configuration with its ``name``, a list of either, what ``get connectors -o json`` and ``GET
 # /connectors?expand=info`` write, Strimzi's KafkaConnector, a Kubernetes list, and a ConfigMap whose files are
-# connectors. YAML may hold several documents; those that are something else are skipped with a warning that says what
+# connectors. YAML may hold several documents. Others than connectors are skipped with a warning that says what
 # they are. Every value is the text of the file: ``yes`` and ``007`` stay what they are.
 
 

@@ -2,13 +2,12 @@
 
 How to add a page:
 
-1. A module of its feature, such as ``operations/events/page.py``, with
-   ``add_routes(routes: APIRouter, frame: Frame) -> None``; its line in ``PAGES``
-   of ``app/rest/console_app.py``, and one in ``LINKS`` here, if it is in the navigation.
+1. A module ``page.py`` in the feature's folder with ``add_routes(routes: APIRouter, frame: Frame) -> None``. Add a line
+   to ``PAGES`` of ``app/rest/console_app.py``, and one to ``LINKS`` here, if it is in the navigation.
 2. Read with ``api = frame.api(request)`` (``console/api.py``), show with ``await frame.page(request, "x.html", ...)``;
    the template extends ``layout.html`` (blocks ``title``, ``content``, ``scripts``) and imports ``_parts.html`` for
-   states, times, problems, tables. A path parameter is decoded by ``rest.paths.decoded``. A refusal of the API may be
-   left to rise: it is shown, as a page or as a message, with code and hint; a path that the worker does not serve, too.
+   states, times, problems, tables. A path parameter is decoded by ``rest.paths.decoded``. A refusal of the API may
+   be left to rise: it is shown with code and hint, as a page or as a message. So is a path that the worker lacks.
 3. A dialog is a fragment asked for with ``hx-get|hx-post`` and ``hx-target="#dialog"``: it opens by itself, holds the
    focus, and closes by Escape or ``data-close``. Render it with ``frame.fragment(request, "_name.html", ...)``.
 4. An action is a POST by htmx (``hx-post``) or by ``connectrt.post`` of ``console.js``: both bring the token that
@@ -279,7 +278,7 @@ def _retargeted(response: Response, triggers: Mapping[str, Any]) -> Response:
 
 # One connector's page: the part above its tabs, and its tabs.
 #
-# How to add a tab: a line in ``TABS``, a module of its feature that serves ``/connectors/{connector}/<slug>``
+# How to add a tab: a line in ``TABS``, and a module ``page.py`` that serves ``/connectors/{connector}/<slug>``
 # and answers ``await connector_page(frame, request, name, "<slug>", "connector_x.html", ...)``; its template extends
 # ``connector.html`` (block ``tab``) and has ``connector`` (the answer of ``/admin/connectors/{name}``) at hand.
 

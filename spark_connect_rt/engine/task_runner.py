@@ -165,9 +165,9 @@ class TaskLaunch:
 class Start:
     """Start a run. Events: TaskRunning (or TaskPaused), BatchDurable ..., TaskFailed?, TaskEnded.
 
-    Lost infrastructure (executor, Python process, control channel) is the runner's to replace: the run's task is
-    started again elsewhere under the same run, from the committed offsets, once the lost side is certainly dead;
-    after minutes of losses alone in its process and without progress it becomes TaskFailed.
+    The runner replaces lost infrastructure (executor, Python process, control channel). It starts the task again
+    elsewhere under the same run, from the committed offsets, once the lost side is certainly dead.
+    After minutes of losses alone in its process and without progress it reports TaskFailed.
     """
 
     launch: TaskLaunch

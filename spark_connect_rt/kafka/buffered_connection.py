@@ -1,8 +1,8 @@
 """A connection to a broker that receives into buffers which are used again, and sends pieces without joining them.
 
 aiokafka's copies what it receives three times and joins what it sends. This one lets it connect and authenticate, then
-takes over the transport; requests and answers are still the library's, but for the bytes of record batches, which are
-views: of the answer's buffer when received, of whatever memory holds them when sent.
+takes over the transport. Requests and answers are still the library's, but for the bytes of record batches. These are
+views: of the answer's buffer when received, of the memory that holds them when sent.
 """
 
 from __future__ import annotations

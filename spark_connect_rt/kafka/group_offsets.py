@@ -1,8 +1,8 @@
 """Consumer groups' offsets, read and changed from outside (port ``kafka.interfaces``; Java ``Admin``).
 
 Every request goes to the group's coordinator over its own connection (``group_link``). librdkafka's admin client
-cannot forget single partitions (OffsetDelete), and 2.16 ends the process when it asks a broker that does not have its
-offsets topic yet for a group's offsets: a sink that reads another cluster may be the first to ask there.
+cannot forget single partitions (OffsetDelete). Its version 2.16 ends the process when it asks a broker without offsets
+topic for a group's offsets, and a sink that reads another cluster may be the first to ask there.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Owns: one consumer whose partitions are all paused, which topics a pattern means now, who may commit.
 It has no threads: callbacks run inside ``poll`` and ``close``, on the caller's thread.
 
-Only partitions held now can be committed. librdkafka sends a commit with whatever generation it is in by then, and
-a broker checks the generation, not the partitions: a late commit for a partition that moved on would be accepted.
+Only partitions held now can be committed. librdkafka sends a commit with the generation it is in by then, and
+a broker checks only the generation. A late commit for a partition that moved on would be accepted.
 Patterns are resolved here, as the Java consumer does, because librdkafka's own regular expressions are POSIX.
 Named topics that are not there are looked for here too (``kafka.sink_group``): librdkafka asks once in five minutes.
 """
@@ -43,9 +43,8 @@ from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 # unknown topic asks for another update), ``ExponentialBackoff`` (100 ms to 1 s).
 #
 # A poll asks for a few names. A listing asks for all topics, and only that makes librdkafka think its subscription
-# over: so one follows each find. A name is believed to be known to librdkafka once a partition of it is held or a
-# listing showed it; those for which neither happened for a while are listed once, since one may have come between two
-# requests.
+# over: so one follows each find. A name counts as known to librdkafka once a partition of it is held or a listing
+# showed it. If neither happened for a while, all are listed once, since one may have come between two requests.
 
 
 LISTED_AFTER_MS = 5_000  # a group's first assignment may take three seconds (group.initial.rebalance.delay.ms)

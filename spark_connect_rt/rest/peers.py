@@ -93,7 +93,7 @@ class GroupReads(Protocol):
         limit_ms: int = ASK_LIMIT_MS,
         only: Collection[str] | None = None,
     ) -> Sequence[WorkerAnswer]:
-        """Ask every worker at once, this one too; return within ``limit_ms`` (and a first look-up of the members).
+        """Ask every worker at once, this one too; return within ``limit_ms`` (and a first lookup of the members).
 
         Blocks: not for the thread of the REST server. ``only``: these workers, by worker id.
         """

@@ -43,7 +43,7 @@ PAGES = (
     *(overview, connector, connector_config, connector_history, connector_letters, connector_offsets, connector_logs),
     *(config_editor, new_connector, group, plugins, loggers, events),
 )
-"""Modules of ``console/pages`` with their ``add_routes``."""
+"""Modules of the features' pages, each with an ``add_routes``."""
 
 log = logging.getLogger(__name__)
 

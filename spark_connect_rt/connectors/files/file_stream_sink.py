@@ -47,7 +47,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Reject standard output: tasks run on executors, where it is not visible."""
-        return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
+        return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: an executor's standard output is not read"]}
 
 
 class FileStreamSinkTask(SinkTask):
@@ -59,7 +59,7 @@ class FileStreamSinkTask(SinkTask):
         """Open the file for appending. Raises ConnectError naming it."""
         path = CONFIG.parse(config)[FILE]
         if not path:
-            raise ConnectError(f"{FILE} must be set: nobody reads an executor's standard output")
+            raise ConnectError(f"{FILE} must be set: an executor's standard output is not read")
         self._path: str = path
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC

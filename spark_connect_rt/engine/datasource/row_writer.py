@@ -196,8 +196,8 @@ def write_to_kafka(plan: KafkaPlan, batches: Iterable[pa.RecordBatch]) -> int:
 # Rows handed to a sink connector's task inside one Spark task.
 #
 # Owns the life of the task for one partition of the write: started, opened, given everything, flushed, closed. As in a
-# worker a put that asks for it is repeated, refused records are looked for and reported (``errors.*``); the end of the
-# Spark task is the commit: it ends well only when the task says that everything is safe.
+# worker a put that asks for it is repeated, and refused records are looked for and reported (``errors.*``). The end of
+# the Spark task is the commit: it ends well only when the task says that everything is safe.
 
 
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0

@@ -4,10 +4,10 @@ Owns the tasks of one query: they run in the query's own Python process next to 
 only polling shows where a batch ends, and Spark must write that down before the batch is run. Polled records wait there
 until the batch is done, at most ``maxRecords`` and one poll of each task; executors get them as Arrow.
 
-After a restart Spark asks again for the batch in progress: the tasks resume where it began and give as many rows
-of each source partition as it had (``stream_position``); of a connector that does not say that its offsets are exact,
-all rows up to the offset where it ended, which may be more. Spark's checkpoint decides where a query resumes; the
-offset topic is written after each batch (``commitOffsets=connect``), and read by a query that has no checkpoint
+After a restart Spark asks again for the batch in progress. The tasks resume where it began and give as many rows
+of each source partition as it had (``stream_position``). A connector whose offsets are not exact gives all rows up to
+the offset where the batch ended, which may be more. Spark's checkpoint decides where a query resumes. The offset
+topic is written after each batch (``commitOffsets=connect``), and read by a query that has no checkpoint
 (``startingOffsets=connect``).
 """
 

@@ -1,6 +1,6 @@
 """Reads the reports of the halves for the worker, answers them, and derives each task's load from them.
 
-Owns the reading of "durable" messages, the answer to a look-up, and the few seconds of memory from which a busy task
+Owns the reading of "durable" messages, the answer to a lookup, and the few seconds of memory from which a busy task
 is known.
 """
 

@@ -74,8 +74,8 @@ class SlotTable:
     def place(self, run: TaskRun) -> float:
         """Host a run, now or as soon as its slot is connected; else return in how many ms to try again.
 
-        A slot that cannot be opened (no free descriptor, memory, disk, process or core, or Spark refuses the job) is
-        no loss of any task: opening one is tried again, and what fits into an open slot does not wait for that.
+        A slot that cannot be opened (no free descriptor, memory, disk, process or core, or Spark refuses the job)
+        fails no task. Opening one is tried again, and tasks that fit into an open slot do not wait for that.
         """
         slot, run.target = run.target, None
         if slot is None or slot.number not in self._slots or not slot.takes_tasks():

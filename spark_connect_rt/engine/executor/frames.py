@@ -64,8 +64,8 @@ class Row:
         return len(self.head) + (self.data.size if self.data is not None else 0)
 
 
-# The JVM hands a row on when it has read the next one whole, and the last bytes written stay in the reader's
-# 64-byte buffer unless the last write is larger: so each run-out is followed by a marker that ends in 128 bytes.
+# The JVM hands a row on when it has read the next one whole. The last bytes written stay in the reader's 64-byte
+# buffer unless the last write is larger. So each run-out is followed by a marker that ends in 128 bytes.
 MARKER_ROW = Row(0, RowKind.MARKER, data=pa.py_buffer(b" " * 128), last=True)
 
 

@@ -55,7 +55,7 @@ from spark_connect_rt.records.pipeline.delivery_runs import metadata_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STOP_LOOK_EACH_S = 0.2  # while a look-up waits
+STOP_LOOK_EACH_S = 0.2  # while a lookup waits
 CALM_BEATS = 10  # heartbeats: once nothing has crossed for so many, one of so many is passed on
 AT_STOP_S = 5.0  # for one that a task makes while it stops
 _LAST_WORDS = (RowKind.FAILED, RowKind.LOST, RowKind.ENDED)
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 
 class _OffsetQuestion:
-    """One look-up that waits for the driver."""
+    """A lookup that waits for the driver."""
 
     def __init__(self) -> None:
         self.answered = threading.Event()
@@ -311,7 +311,7 @@ class ReaderSide:
         self._send({"op": "wants_commits", "host": host})
 
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Send a look-up and wait for its answer (task thread), as long as it takes.
+        """Send a lookup and wait for its answer (task thread), as long as it takes.
 
         A task that stops may ask, too, as in Java: the driver tries once. Raises LookUpEndedError: the task is to stop.
         TimedOutError: the driver could not read them.
@@ -321,7 +321,7 @@ class ReaderSide:
         self._questions[number] = question
         try:
             self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
-            # The driver gives up a look-up once the task is to stop: an error after that does not fail it.
+            # The driver gives up a lookup once the task is to stop: an error after that does not fail it.
             while not question.answered.wait(STOP_LOOK_EACH_S) or question.error is not None:
                 answerable = question.error is None and time.monotonic() < until_s
                 if self._is_stopping(host) and not answerable:

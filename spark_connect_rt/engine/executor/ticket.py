@@ -1,7 +1,7 @@
 """The ticket by which a slice's processes find their driver: a small frozen value with a secret.
 
-The secret travels in a file that only the driver's user can read, then inside the pickled partition and writer;
-never as an option, for options show in query plans and in the Spark UI.
+The secret travels in a file that only the driver's user can read, then inside the pickled partition and writer.
+It is never an option, because options show in query plans and in the Spark UI.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The calls of one sink task in a JVM: each is a question, and waits for its answer, for as long as it takes.
 
-Owns the frames of one number. While it waits it serves the errant records that the task reports, has the log say what
-a task that does not return is doing, and gives up when the JVM is gone or the slice is over.
+Owns the frames of one number. While it waits it serves the errant records that the task reports, and logs
+what a task that does not return is doing. It gives up when the JVM is gone or the slice is over.
 """
 
 from __future__ import annotations

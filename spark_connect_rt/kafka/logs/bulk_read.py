@@ -1,7 +1,7 @@
 """A long topic read in whole record batches, many partitions an answer.
 
 Owns the fetch requests of such a read: the leader of each partition, and the size of each request. It reads what is
-there and continues as long as every answer brings something; anything unusual (a leader that moved, a codec
+there and continues as long as every answer brings something. Anything unusual (a leader that moved, a codec
 that is not installed) ends it, and the caller's consumer reads on from where it got to.
 """
 

@@ -167,11 +167,11 @@ class LogDescriber:
         return LogFacts(cluster, self.topic, topic_id, begins, ends, retention_ms, self.committed)
 
 
-# One question for everybody who asks it at the same time.
+# One request for all callers that need its answer at the same time.
 #
-# Owns who puts it: of those who came while it was in flight the first one, once it is answered, for all of them; so
-# each has an answer to a question that was put after it came. A thousand tasks that start ask a thousand times for the
-# end of the offset topic.
+# Callers that come while a request is in flight share the next one, which the first of them sends once the present one
+# is answered. So each has an answer to a request that was sent after it came. A thousand
+# tasks that start ask a thousand times for the end of the offset topic.
 
 
 T = TypeVar("T")

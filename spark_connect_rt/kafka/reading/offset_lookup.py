@@ -4,7 +4,7 @@ Owns: one batched ListOffsets request, tried again with fresh metadata while lea
 partition just added, a failover).
 
 Why not through an admin client: librdkafka's admin requests of offsets and deletions look for the leaders on the
-caller's thread and on the client's own at once, and free one operation twice when metadata arrives meanwhile (2.16, see
+caller's thread and on the client's own at once. When metadata arrives meanwhile, they free one operation twice (2.16,
 bench/notes/librdkafka_admin_race.md). A consumer waits for its answer on the caller's thread alone.
 """
 

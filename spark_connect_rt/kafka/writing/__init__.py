@@ -1,5 +1,5 @@
 """Records written: whole columns as record batches, librdkafka's producer, transactions, the fenced writer.
 
 Owns batches in flight, retries and their order, and when a record counts as written. Must not choose topics or
-settings of its own.
+settings by itself.
 """

@@ -220,7 +220,7 @@ def decode_cursor(text: str, topic_id: str) -> dict[int, int]:
 # A key, value or header of a dead letter as JSON shows it, and the bytes of one that was edited. Pure.
 #
 # A shown value is None or an object with one of ``json`` (the value as Connect's JsonConverter writes it, without its
-# schema), ``text`` and ``base64``; next to it ``error`` (why the connector's converter cannot read the bytes) and
+# schema), ``text`` and ``base64``. Next to it are ``error`` (why the connector's converter cannot read the bytes) and
 # ``cut`` (how many bytes there are, when only the beginning is shown).
 
 

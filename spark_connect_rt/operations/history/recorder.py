@@ -192,7 +192,7 @@ def _fits(entry: PendingEntry, kind: str, connector: str, after: Any) -> bool:
 
 # When the history is written: at once, or what comes within a moment together.
 #
-# Pure. A write of the history asks for the end of its topic, appends, and reads back; one for each of thousands of
+# Pure. A write of the history asks for the end of its topic, appends, and reads back. A write for each of thousands of
 # connectors that are created in a row would cost as much as the rest of their creation.
 
 

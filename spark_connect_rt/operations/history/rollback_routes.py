@@ -186,8 +186,8 @@ async def _problems(context: RestContext, new: Rollback) -> dict[str, list[str]]
 
 # Offsets set back: the effect of a change is undone, or the connector goes back to its offsets at a time (ours).
 #
-# The connector is stopped, what was decided is checked against where it stands then, the offsets are written, and it is
-# wanted again as it was before: also when something is refused or fails on the way, or this worker dies.
+# The connector is stopped, the decision is checked against its present offsets, and the new offsets are written. Then
+# it returns to its previous state: also when something is refused or fails on the way, or this worker dies.
 
 
 STOP_LIMIT_S = 60.0

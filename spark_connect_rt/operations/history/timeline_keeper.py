@@ -1,8 +1,8 @@
 """Follows where the group's connectors are, and answers where they were.
 
 Owns the leader's thread: once a minute it looks at the offsets of every connector and writes what changed. Sources are
-read from the offset topic's fold; sinks are asked of Kafka one after another, for a part of the minute only: where they
-are too many the next round continues with the others. A worker that does not lead only reads, when it is asked.
+read from the offset topic's fold. Sinks are read from Kafka one after another, for a part of the minute only. If they
+are too many, the next round continues with the others. A worker that does not lead only reads, when it is asked.
 """
 
 from __future__ import annotations

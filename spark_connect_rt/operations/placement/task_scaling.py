@@ -28,10 +28,10 @@ from spark_connect_rt.runtime.herder.herder_requests import PatchConfig, Request
 
 # How many tasks a sink should have: within ``tasks.max.auto=min..max`` the number follows lag and idle time. Pure.
 #
-# Owns the decision and its hysteresis. More tasks are asked for when what waits takes too long at the present pace,
-# for a while; fewer when nothing has waited for long and those that would remain bear the pace as they did when they
-# were busy. Each change restarts the connector's tasks, so one is followed by a pause, and one downwards that proved
-# wrong by a longer patience.
+# Owns the decision and its hysteresis. More tasks are requested when waiting records take too long at the present
+# pace, for a while. Fewer are requested when nothing has waited for long, and the remaining ones can carry the pace.
+# Each change restarts the connector's tasks, so it is followed by a pause. After a removal that proved wrong, the next
+# one waits longer.
 
 
 __all__ = ["Look", "ScaleMemory", "ScaleRules", "TaskRange", "Wish", "decide"]

@@ -166,8 +166,8 @@ def _run(command: Sequence[str]) -> str:
 
 # The jars of a Maven coordinate and of all it needs, each checked against the checksum its repository publishes.
 #
-# ``jgo`` resolves and downloads. It only logs a checksum that does not match, and keeps what a broken download left: so
-# each jar is checked here before it is used, and one that is not what it should be is fetched once more.
+# ``jgo`` resolves and downloads. It only logs a checksum that does not match, and keeps what a broken download left. So
+# each jar is checked here before it is used, and fetched once more if its checksum differs.
 
 
 _CHECKSUMS = ("sha512", "sha256", "sha1")  # the strongest there is

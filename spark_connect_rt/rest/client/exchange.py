@@ -3,7 +3,7 @@
 ``exchange`` is a generator: it yields what to do next (Attempt, Pause), is sent what came of it (Answer, Failure), and
 returns the value or raises. The shells only move bytes and wait.
 
-A request that a worker may have carried out is never sent twice: a write tries the next address only if there was no
+A request that a worker may have carried out is never sent twice. A write tries the next address only if there was no
 connection, or if the refusal itself says that nothing was done (Java's 409 of a rebalance).
 """
 

@@ -1,6 +1,6 @@
 """Tasks of this worker that have no run: those whose connector is still being asked, and those that failed before one.
 
-What a task is (source or sink, its class, its version) only its connector's code knows, and that may block: it is
+Only a connector's code knows what its tasks are (source or sink, class, version), and that may block. It is
 imported and asked on its own thread, once for all tasks of the connector that wait for it. The tick comes back
 for what is known. A connector that never answers keeps its own tasks waiting, until they are stopped.
 """

@@ -65,7 +65,7 @@ def release_timeout_ms(max_poll_interval_ms: int) -> int:
     """Return when what holds on to a revoked partition is killed, so that it is dead before the group moves it.
 
     The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member learns a
-    heartbeat later; neighbours are drained for 1.5 s, and a process without a connection may take 6 s to end.
+    heartbeat later. Neighbours are drained for 1.5 s, and a process without a connection may take 6 s to end.
     """
     return max(max_poll_interval_ms // 2, max_poll_interval_ms - _KILL_MARGIN_MS)
 

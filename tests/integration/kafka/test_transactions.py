@@ -53,7 +53,7 @@ class TestKafkaTransactions(TransactionsContract):
         committed = {"consumer.override.isolation.level": "read_committed"}
         return self.consumer_kind(sink_consumer_properties(worker_settings(self.worker), committed, "c", 0))
 
-    def test_the_leader_shuts_out_tasks_it_does_not_know(self, topic: str) -> None:
+    def test_the_leader_fences_tasks_it_does_not_know(self, topic: str) -> None:
         tasks = [self.claimed(f"{topic}-{number}") for number in range(3)]
         for task in tasks:
             task.begin()

@@ -107,7 +107,7 @@ WANTED: dict[str, Wanted] = {
         "File connectors without a file",
         {
             "class alone": {"file": (f"{_FILE}an executor has no standard input to read",)},
-            "sink class alone": {"file": (f"{_FILE}nobody reads an executor's standard output",)},
+            "sink class alone": {"file": (f"{_FILE}an executor's standard output is not read",)},
         },
     ),
     **_validations("Null values", {"source: no topic": {"topic": _NULL}, "source: no file": {"file": _NULL}}),

@@ -104,7 +104,7 @@ def test_a_restart_and_a_changed_connector_configuration_change_a_tasks_key() ->
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
-def test_repeated_commit_restarts_tasks_where_its_fencing_shuts_out_the_former(exactly_once: bool) -> None:
+def test_a_repeated_commit_restarts_tasks_if_it_fences_the_former_ones(exactly_once: bool) -> None:
     held, again = ConnectorsAndTasks((), (A0,)), replace(SNAPSHOT, generations={"a": 8})
     before, after = (
         wanted_tasks(held, state, NONE, exactly_once=exactly_once)[A0].key

@@ -126,7 +126,7 @@ JAVAS_TIMES = {"connectrt.lost.work.delay.ms": "0"}
 OURS = {**SOON, "connectrt.lost.work.delay.ms": "0"}
 
 
-def test_worker_behind_keeps_place_and_work_in_a_group_of_our_own() -> None:
+def test_a_worker_behind_keeps_place_and_work_without_java_workers() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:
         behind = Behind(cluster)

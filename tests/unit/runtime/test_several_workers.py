@@ -164,7 +164,7 @@ def test_writes_during_a_rebalance_wait_for_it() -> None:
 JAVAS_DEFAULT_DELAY = {"scheduled.rebalance.max.delay.ms": "300000", "connectrt.lost.work.delay.ms": "0"}
 
 
-def test_in_a_group_of_our_own_a_vanished_workers_tasks_run_again_at_once() -> None:
+def test_without_java_workers_a_vanished_workers_tasks_run_again_at_once() -> None:
     faults.clear()
     with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
         cluster.add_worker("w1")

@@ -1,7 +1,7 @@
 """One Java plug-in that serves a Python connector: its number in a JVM, and questions to it.
 
-Owns the way of a question and its answer, and what happens when the JVM dies meanwhile: another is started once and
-asked the same, so that a killed JVM costs a Python connector a second and not its task.
+Owns the way of a question and its answer, and what happens when the JVM dies meanwhile. Another is started once and
+asked the same, so a killed JVM costs a Python connector a second and not its task.
 """
 
 from __future__ import annotations

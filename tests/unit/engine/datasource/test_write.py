@@ -338,7 +338,7 @@ def test_values_go_to_kafka_through_the_converter() -> None:
 
 
 @pytest.mark.parametrize("columns", ["value", "value,key", "topic,value"])
-def test_a_column_value_that_is_no_text_is_part_of_a_value(columns: str) -> None:
+def test_a_column_value_other_than_text_is_part_of_a_value(columns: str) -> None:
     names = columns.split(",")
     schema = StructType()
     for name in names:

@@ -195,7 +195,7 @@ class WritersThatAreOver(TaskWriters):
         self.abandon()
 
 
-def test_a_slot_gets_ready_for_a_task_and_what_goes_wrong_there_is_no_ones_failure(
+def test_a_slot_prepares_for_a_task_and_an_error_there_fails_no_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: queue.Queue[tuple[JavaCode, dict[str, str]]] = queue.Queue()

@@ -106,7 +106,7 @@ def test_a_check_that_hangs_delays_its_neighbours_only_by_seconds() -> None:
     assert other.sleeps
 
 
-def test_without_a_thread_each_looks_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_each_task_polls_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
