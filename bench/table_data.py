@@ -67,7 +67,7 @@ def rows(count: int, ids: Numbers | None = None, versions: Numbers | None = None
 def texts(count: int) -> pa.Array:
     """Return texts of 100 random printable characters."""
     letters = np.random.default_rng(3).integers(33, 127, count * 100, np.uint8)
-    ends = np.arange(0, count * 100 + 1, 100, np.int32)
+    ends = np.arange(0, count * 100 + 1, 100).astype(np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
 
 
