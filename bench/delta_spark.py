@@ -29,7 +29,7 @@ def changes_file(folder: Path, number: int) -> Path:
 def _cpu_s() -> float:
     me = psutil.Process()
     times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return sum(used.user + used.system for used in times)
+    return float(sum(used.user + used.system for used in times))
 
 
 def main(folder: Path, warm: int, commits: int, jars: list[str]) -> None:

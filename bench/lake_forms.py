@@ -30,8 +30,8 @@ _HOIST = {
     "transforms.row.field": "text",
 }
 _ROW_SQL = (
-    "hash(id::bigint, customer::varchar, region::varchar, amount::double, rate::double, count::bigint, "
-    "open::boolean, {at}, note::varchar, version::bigint)"
+    'hash("id"::bigint, "customer"::varchar, "region"::varchar, "amount"::double, "rate"::double, "count"::bigint, '
+    '"open"::boolean, {at}, "note"::varchar, "version"::bigint)'
 )
 _TEXT_SQL = "hash(text::varchar)"
 
@@ -99,7 +99,7 @@ def fill_topics(lab: Lab, registry: ContentRegistry, text_count: int, row_count:
             "value.converter.schema.registry.url": registry.url,
         },
     }
-    as_moment, as_number = _ROW_SQL.format(at="epoch_ms(at)::bigint"), _ROW_SQL.format(at="at::bigint")
+    as_moment, as_number = _ROW_SQL.format(at='epoch_ms("at")::bigint'), _ROW_SQL.format(at='"at"::bigint')
     moments = contents_of("given", as_moment, session, given=table)
     numbers = table.set_column(NAMES.index("at"), "at", table["at"].cast(pa.int64()))
     json_settings = {"value.converter": _JSON}

@@ -54,7 +54,7 @@ def rows(count: int, ids: Numbers | None = None, versions: Numbers | None = None
         "customer": pc.binary_join_element_wise("customer-", numbers.cast(pa.string()), ""),
         "region": regions.take(pa.array(random.integers(0, 5, count))),
         "amount": pa.array(random.random(count) * 1000),
-        "rate": pa.array((random.integers(0, 1 << 24, count) / 256).astype(np.float32)),
+        "rate": pa.array((random.integers(0, 400_000, count) / 4).astype(np.float32)),
         "count": pa.array(random.integers(0, 1000, count), pa.int32()),
         "open": pa.array(random.random(count) < 0.5),
         "at": pa.array(random.integers(1_700_000_000_000, 1_800_000_000_000, count)).cast(UTC),
@@ -67,7 +67,7 @@ def rows(count: int, ids: Numbers | None = None, versions: Numbers | None = None
 def texts(count: int) -> pa.Array:
     """Return texts of 100 random printable characters."""
     letters = np.random.default_rng(3).integers(33, 127, count * 100, np.uint8)
-    ends = np.arange(0, count * 100 + 1, 100, np.int32)
+    ends = np.arange(0, count * 100 + 1, 100).astype(np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(letters)])
 
 

@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -58,8 +58,8 @@ def measured(part: str, table_format: str, short: bool) -> dict[str, Any]:
     return figures
 
 
-class _Context(SinkTaskContext):
-    """A worker that has read nothing so far, and whose brokers know every topic."""
+class _Context:
+    """The part of a worker that table sinks ask: it has read nothing so far, and its brokers know every topic."""
 
     metrics = NoPluginMetrics()
 
@@ -90,7 +90,7 @@ class Sink:
         self.now_ms = 0
         tasks: dict[str, type[TableSinkTask]] = {"iceberg": IcebergSinkTask, "delta": DeltaSinkTask}
         self.task = tasks[table_format](lambda: self.now_ms, lambda wait_ms: None)
-        self.task.context = _Context()
+        self.task.context = cast(SinkTaskContext, _Context())
         self.task.start({**self.settings(), **(more or {})})
         self.task.open([PLACE])
 
