@@ -141,6 +141,7 @@ class _Attempt:
         answer_lost: whether the last try got no answer.
         doubtful_on: the state that a lost request was made on. While the table is in this state, the request may still
             arrive and succeed.
+        error: why there was no answer.
     """
 
     commit_id: str
@@ -154,6 +155,7 @@ class _Attempt:
     dead_rows: int = 0
     answer_lost: bool = False
     doubtful_on: tuple[str, str | None] | None = None
+    error: Exception | None = None
 
 
 class TableCommitter:
@@ -321,6 +323,9 @@ class TableCommitter:
                 )
             losses += not now_fenced
             if losses and self._parts.clock_ms() - began_ms > limit_ms:
+                if attempt.answer_lost:
+                    error = attempt.error
+                    raise RetriableError(f"table {self.store.name}: no answer to a commit: {error}") from error
                 raise RetriableError(f"table {self.store.name}: other writers were faster {losses} times")
 
     def _new_attempt(self) -> _Attempt | None:
@@ -370,7 +375,7 @@ class TableCommitter:
             self._undo(attempt)
             self._won_last = False
         else:
-            attempt.answer_lost, attempt.doubtful_on = True, _state_of(loaded)
+            attempt.answer_lost, attempt.doubtful_on, attempt.error = True, _state_of(loaded), result.error
             log.warning("table %s: no answer to commit %s: %s", self.store.name, attempt.commit_id, result.error)
         return frozenset(), False
 
