@@ -23,7 +23,7 @@ SPARK = "4.1"
 ICEBERG_SPARK = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0!"
 DELTA_SPARK = "io.delta:delta-spark_4.1_2.13:4.4.0!"
 DELTA_STORAGE = "io.delta:delta-storage:4.4.0!"
-STEPS, CHANGES = 10, 200
+STEPS, CHANGES = 8, 100
 CASES = (
     (1, False, ""),
     (2, False, "region"),

@@ -153,6 +153,7 @@ class _Attempt:
         offered: whether other tasks may commit it.
         collected_at_ms: when the first task commits offers, by the clock of the writer.
         by_other: whether another task has committed it.
+        error: why there was no answer.
     """
 
     commit_id: str
@@ -170,6 +171,7 @@ class _Attempt:
     offered: bool = False
     collected_at_ms: int = 0
     by_other: bool = False
+    error: Exception | None = None
 
 
 class TableCommitter:
@@ -337,6 +339,9 @@ class TableCommitter:
                 return self._report(attempt, losses, fenced, self._parts.clock_ms() - began_ms)
             losses += not now_fenced
             if losses and self._parts.clock_ms() - began_ms > limit_ms:
+                if attempt.answer_lost:
+                    error = attempt.error
+                    raise RetriableError(f"table {self.store.name}: no answer to a commit: {error}") from error
                 raise RetriableError(f"table {self.store.name}: other writers were faster {losses} times")
 
     def _report(
@@ -474,7 +479,7 @@ class TableCommitter:
             self._undo(attempt)
             self._won_last = False
         elif result is not None:
-            attempt.answer_lost, attempt.doubtful_on = True, _state_of(loaded)
+            attempt.answer_lost, attempt.doubtful_on, attempt.error = True, _state_of(loaded), result.error
             log.warning("table %s: no answer to commit %s: %s", self.store.name, attempt.commit_id, result.error)
         return False
 
