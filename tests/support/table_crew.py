@@ -140,6 +140,9 @@ class CrewContext:
     def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.moves |= offsets
 
+    def timeout(self, timeout_ms: int) -> None:
+        """Call the task at its usual times."""
+
     def errant_record_reporter(self) -> None:
         return None
 

@@ -126,7 +126,8 @@ class TableSinkTask(SinkTask):
         exchange = None
         if settings.shares_commits:
             phase_ms = zlib.crc32(f"{self.connector} {name}".encode()) % settings.interval_ms
-            exchange = PartExchange(name, uuid.uuid4().hex[:16], CommitTurns(settings.interval_ms, phase_ms))
+            writer_id = f"{int(self._chance() * (1 << 53)):014x}"
+            exchange = PartExchange(name, writer_id, CommitTurns(settings.interval_ms, phase_ms))
         writer = TableCommitter(
             store, parts, keyed, refill=settings.refill, group_lag_ms=settings.group_lag_ms, exchange=exchange
         )
@@ -389,9 +390,7 @@ class TableSinkTask(SinkTask):
         if self.settings.shares_commits:
             if waiting >= self.settings.max_bytes:
                 self._commit(COMMIT_LIMIT_MS)
-            for name, table in self._tables.items():
-                if table.writer.waiting_rows and not table.writer.share_wait_ms():
-                    self._take(name, table, table.writer.share(COMMIT_LIMIT_MS))
+            self._share()
             return
         if self._due_ms is None:
             is_first = not self._has_committed
@@ -399,6 +398,17 @@ class TableSinkTask(SinkTask):
             self._due_ms = now_ms + commit_wait_ms(settings.interval_ms, settings.tasks, is_first, self._chance())
         if now_ms >= self._due_ms or waiting >= self.settings.max_bytes:
             self._commit(COMMIT_LIMIT_MS)
+
+    def _share(self) -> None:
+        """Do the next step of shared commits, and ask to be called for the step after. Raises as `share`."""
+        waits = []
+        for name, table in self._tables.items():
+            if table.writer.waiting_rows and not table.writer.share_wait_ms():
+                self._take(name, table, table.writer.share(COMMIT_LIMIT_MS))
+            if table.writer.waiting_rows:
+                waits.append(table.writer.share_wait_ms())
+        if waits:
+            self.context.timeout(max(1, min(waits)))
 
     def _commit(self, limit_ms: int) -> None:
         """Commit all tables. Raises as `TableCommitter.commit`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,22 @@ def test_records_become_rows_and_their_offsets_are_committed(lake: Lake) -> None
         settle(sink)
         assert sink.commit() == {PLACE: 5}
     assert lake.rows() == [{"id": number, "name": f"n{number}", "tags": ["a", "b"]} for number in range(5)]
+
+
+def test_task_that_shares_commits_asks_to_be_called_for_its_turn(lake: Lake) -> None:
+    with lake.sink(lake.config(**{"tasks.max": "5", "iceberg.control.commit.interval-ms": "200"})) as sink:
+        task: Any = sink.task
+        for number in range(5):
+            sink.send(TOPIC, {"id": number})
+        deadline_s = time.monotonic() + 60
+        sink.deliver()
+        while task._tables[NAME].writer.waiting_rows:
+            assert sink.asked_wait_s is not None
+            assert sink.asked_wait_s <= 0.2
+            assert time.monotonic() < deadline_s
+            sink.deliver()
+        assert sink.commit() == {PLACE: 5}
+    assert lake.ids() == [0, 1, 2, 3, 4]
 
 
 def test_offsets_wait_for_the_commit_of_the_table(lake: Lake) -> None:
