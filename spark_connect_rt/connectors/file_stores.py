@@ -511,7 +511,8 @@ def store_problem(uri: str, action: str, error: Exception) -> ConnectError:
         return ConnectError(f"{place}: the credentials are missing or wrong, or do not allow it ({_first_line(error)})")
     if kind == "NotSupportedError" or "NotImplemented" in text:
         return ConnectError(f"{place}: the store does not support conditional writes, which exactly once needs")
-    status = next((number for number in _STATUS.search(text).groups() if number), "") if _STATUS.search(text) else ""
+    numbers = _STATUS.search(text)
+    status = "" if numbers is None else next(filter(None, numbers.groups()), "")
     if code not in _LATER and status.startswith("4") and status not in ("408", "429"):
         return ConnectError(f"{place}: the store refuses the request ({code or _first_line(error)})")
     if kind in ("InvalidPathError", "UnknownConfigurationKeyError"):
