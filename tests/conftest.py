@@ -20,6 +20,7 @@ from spark_connect_rt.connectors.mirror import named_class
 from spark_connect_rt.engine.executor import task_logs
 from spark_connect_rt.engine.startup.java_home import Java, find_java
 from tests.support.java_test_plugins import java_plugin_path
+from tests.support.s3_server import S3Server
 
 ROOT = Path(__file__).parents[1]
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
@@ -99,3 +100,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[Emb
     kafka.start()
     yield kafka
     kafka.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[S3Server]:
+    """One real S3 server for the whole session; tests use buckets of their own names."""
+    server = S3Server(tmp_path_factory.mktemp("s3"), java)
+    server.start()
+    yield server
+    server.remove()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import orjson
@@ -130,9 +130,6 @@ class FileStore(Protocol):
     def read(self, key: str, start: int, size: int) -> bytes:
         """Return up to `size` bytes from byte `start` on. There are fewer only at the end of the file."""
 
-    def open(self, key: str) -> IO[bytes]:
-        """Return a file object to read and seek. Its errors are those of the store, see `store_problem`."""
-
     def create(self, key: str, data: bytes, note: Note) -> Note | None:
         """Write a whole file, if there is none of this key, with a note. Of several callers only one succeeds.
 
@@ -228,11 +225,6 @@ class LocalStore:
         with self._problems(key, "cannot be read"), (self._root / key).open("rb") as file:
             file.seek(start)
             return file.read(size)
-
-    def open(self, key: str) -> IO[bytes]:
-        """Open a file."""
-        with self._problems(key, "cannot be read"):
-            return (self._root / key).open("rb")
 
     def create(self, key: str, data: bytes, note: Note) -> Note | None:
         """Create the hidden file with the note first: its creator decides what the file holds."""
@@ -367,12 +359,6 @@ class RemoteStore:
             whole = self._client.head(self._store, key)["size"]
             end = min(start + size, whole)
             return b"" if end <= start else bytes(self._client.get_range(self._store, key, start=start, end=end))
-
-    def open(self, key: str) -> IO[bytes]:
-        """Open a file."""
-        with self._problems(key, "cannot be read"):
-            opened: IO[bytes] = self._client.open_reader(self._store, key)
-            return opened
 
     def create(self, key: str, data: bytes, note: Note) -> Note | None:
         """Put an object on the condition that there is none. The note is its metadata."""
@@ -511,7 +497,8 @@ def store_problem(uri: str, action: str, error: Exception) -> ConnectError:
         return ConnectError(f"{place}: the credentials are missing or wrong, or do not allow it ({_first_line(error)})")
     if kind == "NotSupportedError" or "NotImplemented" in text:
         return ConnectError(f"{place}: the store does not support conditional writes, which exactly once needs")
-    status = next((number for number in _STATUS.search(text).groups() if number), "") if _STATUS.search(text) else ""
+    numbers = _STATUS.search(text)
+    status = "" if numbers is None else next(filter(None, numbers.groups()), "")
     if code not in _LATER and status.startswith("4") and status not in ("408", "429"):
         return ConnectError(f"{place}: the store refuses the request ({code or _first_line(error)})")
     if kind in ("InvalidPathError", "UnknownConfigurationKeyError"):

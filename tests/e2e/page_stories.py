@@ -61,6 +61,8 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("lakeflow.md", "connectrt dev"): "reads GitHub: tests/lakeflow_proofs",
     ("migrate.md", "connectrt worker"): "starts a second worker: tests/e2e/test_several_workers.py",
     ("mirror.md", "connectrt mirror"): _OTHER_CLUSTER,
+    ("object_stores.md", "curl -X PUT"): "needs an object store: tests/integration/test_object_stores.py",
+    ("object_stores.md", "connectrt migrate check"): "reads the file of a Java worker: tests/unit/app/migrate",
     ("package_a_plugin.md", "connectrt plugins install"): "needs the built wheel: tests/unit/operations/plugin_install",
     ("package_a_plugin.md", "connectrt get plugins"): "lists what was installed in the line before",
     ("plugins.md", "connectrt plugins install"): _INSTALLS,

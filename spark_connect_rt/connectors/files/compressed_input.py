@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -56,8 +57,12 @@ class CompressedInput:
 
     restarts = 0
 
-    def __init__(self, path: str, position: int, compression: str) -> None:
-        """Remember the file; bytes before ``position`` are read and forgotten at the first read."""
+    def __init__(self, path: str, position: int, compression: str, open_file: Callable[[], Any] | None = None) -> None:
+        """Remember the file; bytes before ``position`` are read and forgotten at the first read.
+
+        ``open_file`` opens it. None: it is a local file.
+        """
+        self._open_file = open_file or (lambda: path)
         self.path = path
         self.position = position
         self.incomplete_bytes = 0
@@ -73,7 +78,8 @@ class CompressedInput:
     def read(self, size_bytes: int, ahead_bytes: int = 0) -> bytes:
         """Return up to ``size_bytes`` from ``ahead_bytes`` past the position on; the position stays."""
         if ahead_bytes < 0:
-            return CompressedInput(self.path, self.position + ahead_bytes, self._compression)._only(size_bytes)
+            position = self.position + ahead_bytes
+            return CompressedInput(self.path, position, self._compression, self._open_file)._only(size_bytes)
         try:
             if self._stream is None:
                 self._open()
@@ -92,7 +98,7 @@ class CompressedInput:
             self.close()
 
     def _open(self) -> None:
-        self._stream = pa.input_stream(self.path, compression=self._compression)
+        self._stream = pa.input_stream(self._open_file(), compression=self._compression)
         left_bytes = self.position
         while left_bytes and (passed := self._stream.read(min(left_bytes, 1 << 20))):
             left_bytes -= len(passed)

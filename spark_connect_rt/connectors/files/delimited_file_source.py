@@ -19,10 +19,12 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import IdleLook, SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty, one_of
+from spark_connect_rt.connectors.file_stores import STORE_ACCESS, is_remote, open_store
 from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
 from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
 from spark_connect_rt.connectors.files.file_input import check_positions, stored_position
 from spark_connect_rt.connectors.files.poll_interval import LookPace
+from spark_connect_rt.connectors.files.store_folder import StoreInput, bucket_of, key_of
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import ConnectError
 
@@ -36,7 +38,8 @@ CONFIG = (
                 Type.STRING,
                 REQUIRED,
                 Importance.HIGH,
-                "File to read. It must exist and may grow.",
+                "File to read: a path, or an object such as s3://bucket/rows.csv. It must exist. A file may grow, and "
+                "an object may be replaced by a longer one that begins in the same way.",
                 non_empty,
             ),
             ConfigKey("topic", Type.STRING, REQUIRED, Importance.HIGH, "Topic that the rows are sent to.", non_empty),
@@ -51,6 +54,7 @@ CONFIG = (
         ]
     )
     + ROWS
+    + STORE_ACCESS
 )
 
 
@@ -97,13 +101,21 @@ class DelimitedFileSourceTask(SourceTask):
         """Resume where the last run ended. Raises BadConfigError, ConnectError (no file, an invalid offset)."""
         self._values = checked_rows(CONFIG, config)
         path: str = self._values["file"]
-        if not os.path.isfile(path):
+        make_input = None
+        if is_remote(path):
+            store = open_store(bucket_of(path), config)
+            if store.find(key_of(path)) is None:
+                raise ConnectError(f"file {path} does not exist (setting 'file')")
+            make_input = lambda uri, position: StoreInput(uri, key_of(uri), store, position)  # noqa: E731
+        elif not os.path.isfile(path):
             why = "is not a regular file" if os.path.exists(path) else "does not exist"
             raise ConnectError(f"file {path} {why} where the task runs (setting 'file')")
         self._partition = {FILENAME: path}
         (offset,) = self.context.offset_reader.offsets([self._partition])
         line = int((offset or {}).get(LINE, 0))
-        self._rows = DelimitedRows(path, self._values, stored_position(offset, path), line, self.context.report_errant)
+        position = stored_position(offset, path)
+        report = self.context.report_errant
+        self._rows = DelimitedRows(path, self._values, position, line, report, make_input=make_input)
         self._pace = LookPace()
 
     @timed

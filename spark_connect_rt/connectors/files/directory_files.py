@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
+from spark_connect_rt.connectors.files.compressed_input import CompressedInput, whole_input
+from spark_connect_rt.connectors.files.file_input import FileInput
 from spark_connect_rt.connectors.files.file_problems import file_problem
 from spark_connect_rt.errors import ConnectError
 
@@ -33,19 +36,44 @@ def share_of(name: str, tasks: int) -> int:
     return zlib.crc32(os.fsencode(name)) % tasks
 
 
+class Folder(Protocol):
+    """The folder that a task watches. Paths of its files are what `list` returned. Called on the task's thread."""
+
+    def list(self, wanted: Callable[[str], bool]) -> list[FoundFile]:
+        """Return the files whose name is wanted. Raises ConnectError: the folder cannot be listed."""
+
+    def is_as_found(self, found: FoundFile) -> bool:
+        """Return whether the file exists and is unchanged."""
+
+    def move_into(self, path: str, directory: str) -> str:
+        """Move a file into a folder, under a new name where its own is taken; return where it is. Can be repeated."""
+
+    def rename(self, path: str, suffix: str) -> str:
+        """Append `suffix` to a file's name; return the new one. Can be repeated."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file that may be deleted already."""
+
+    def input(self, path: str, position: int) -> Any:
+        """Return the input of a complete file, as `FileInput`. Raises ConnectError."""
+
+    def parquet(self, path: str) -> Any:
+        """Return what `pyarrow.parquet.ParquetFile` takes. Raises ConnectError."""
+
+
 class DirectoryFiles:
     """One task's share of a directory."""
 
-    def __init__(self, directory: str, wanted: Callable[[str], bool], settle_ms: int) -> None:
+    def __init__(self, folder: Folder, wanted: Callable[[str], bool], settle_ms: int) -> None:
         """Watch files whose name is ``wanted``, once they are unchanged for ``settle_ms``."""
-        self._directory = directory
+        self._folder = folder
         self._wanted = wanted
         self._settle_ms = settle_ms
         self._seen: dict[str, tuple[FoundFile, int]] = {}  # path -> as it is, since when (monotonic ms)
 
     def settled(self, now_ms: int) -> list[FoundFile]:
         """Return the files that may be read. Raises ConnectError: the directory cannot be listed."""
-        seen = {found.path: (found, now_ms) for found in self._list()}
+        seen = {found.path: (found, now_ms) for found in self._folder.list(self._wanted)}
         for path, (found, _) in seen.items():
             before = self._seen.get(path)
             if before is not None and before[0] == found:
@@ -53,14 +81,19 @@ class DirectoryFiles:
         self._seen = seen
         return [found for found, since_ms in seen.values() if now_ms - since_ms >= self._settle_ms]
 
-    def _list(self) -> Iterable[FoundFile]:
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    def __init__(self, directory: str) -> None:
+        """Take its path."""
+        self._directory = directory
+
+    def list(self, wanted: Callable[[str], bool]) -> list[FoundFile]:
+        """Return the files whose name is wanted. Raises ConnectError: the folder cannot be listed."""
         try:
             with os.scandir(self._directory) as entries:
-                return [
-                    _found(entry.path, entry.stat())
-                    for entry in entries
-                    if self._wanted(entry.name) and entry.is_file()
-                ]
+                return [_found(entry.path, entry.stat()) for entry in entries if wanted(entry.name) and entry.is_file()]
         except FileNotFoundError as error:
             if os.path.isdir(self._directory):
                 return []  # a file was removed meanwhile: the next check will show it
@@ -70,6 +103,30 @@ class DirectoryFiles:
 
     def _refused(self, error: OSError) -> ConnectError:
         return file_problem(self._directory, "cannot be listed", error, kind="directory")
+
+    def is_as_found(self, found: FoundFile) -> bool:
+        """Return whether the file exists and is unchanged."""
+        return is_as_found(found)
+
+    def move_into(self, path: str, directory: str) -> str:
+        """Move a file into a folder, see `move_into`."""
+        return move_into(path, directory)
+
+    def rename(self, path: str, suffix: str) -> str:
+        """Append `suffix` to a file's name, see `rename`."""
+        return rename(path, suffix)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, see `delete`."""
+        delete(path)
+
+    def input(self, path: str, position: int) -> FileInput | CompressedInput:
+        """Return the input of a complete file. Raises ConnectError."""
+        return whole_input(path, position)
+
+    def parquet(self, path: str) -> Any:
+        """Return what a reader of Parquet takes."""
+        return path
 
 
 def is_as_found(found: FoundFile) -> bool:

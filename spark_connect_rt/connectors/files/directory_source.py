@@ -25,20 +25,20 @@ from spark_connect_rt.base.json_text import tellable
 from spark_connect_rt.config.config_def import HIGH, LOW, MEDIUM, REQUIRED, ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty, one_of
+from spark_connect_rt.connectors.file_stores import STORE_ACCESS, is_remote, local_path, open_store
 from spark_connect_rt.connectors.files.delimited_file_source import rows_batch
 from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
 from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
 from spark_connect_rt.connectors.files.directory_files import (
     HIDDEN,
     DirectoryFiles,
+    Folder,
     FoundFile,
-    delete,
-    is_as_found,
-    move_into,
-    rename,
+    LocalFolder,
     share_of,
 )
 from spark_connect_rt.connectors.files.file_problems import content_problem
+from spark_connect_rt.connectors.files.store_folder import StoreFolder, bucket_of
 from spark_connect_rt.connectors.record_times import timed
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.records.pipeline.arrow_values import RowColumns
@@ -47,13 +47,19 @@ from spark_connect_rt.records.pipeline.arrow_values import RowColumns
 
 
 TASK, TASKS = "directory.task", "directory.tasks"  # of a task's configuration: its number, and of how many
+_TARGETS = ("file.done.directory", "file.error.directory")
 LEAVE, DELETE, MOVE, RENAME = "leave", "delete", "move", "rename"
 
 CONFIG = (
     ConfigDef(
         [
             ConfigKey(
-                "directory", Type.STRING, REQUIRED, HIGH, "Folder of the files. Subfolders are not read.", non_empty
+                "directory",
+                Type.STRING,
+                REQUIRED,
+                HIGH,
+                "Folder of the files: a path, or s3://bucket/folder, gs://, abfs://. Subfolders are not read.",
+                non_empty,
             ),
             ConfigKey("topic", Type.STRING, REQUIRED, HIGH, "Topic that the rows are sent to.", non_empty),
             ConfigKey(
@@ -129,7 +135,27 @@ CONFIG = (
         ]
     )
     + ROWS
+    + STORE_ACCESS
 )
+
+
+def folder_of(directory: str, config: Mapping[str, str]) -> Folder:
+    """Return the folder of the files. Raises BadConfigError, ConnectError: the client of the store is missing."""
+    if not is_remote(directory):
+        return LocalFolder(local_path(directory))
+    return StoreFolder(directory, open_store(bucket_of(directory), config))
+
+
+def _folder_problems(directory: str, targets: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """Return problems of the folders that files are moved to, setting -> reasons."""
+    if not is_remote(directory):
+        return {}
+    bucket = bucket_of(directory)
+    return {
+        name: [f"must be a folder of the same bucket, such as {bucket}/done"]
+        for name, target in targets.items()
+        if target and bucket_of(target) != bucket
+    }
 
 
 def checked(config: Mapping[str, str]) -> dict[str, Any]:
@@ -139,6 +165,8 @@ def checked(config: Mapping[str, str]) -> dict[str, Any]:
         values[name] = values[name].lower()
     if values["file.done"] == MOVE and not values["file.done.directory"]:
         raise BadConfigError({"file.done.directory": ["must be set with file.done=move"]})
+    if problems := _folder_problems(values["directory"], {name: values[name] for name in _TARGETS}):
+        raise BadConfigError(problems)
     return values
 
 
@@ -148,6 +176,7 @@ def problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     moves = (config.get("file.done") or "").lower() == MOVE
     if moves and not config.get("file.done.directory"):
         found["file.done.directory"] = ["must be set with file.done=move"]
+    found |= _folder_problems(config.get("directory") or "", {name: config.get(name) for name in _TARGETS})
     return found
 
 
@@ -178,8 +207,8 @@ BATCH_ROWS = 8_192
 class ParquetRows:
     """Reads one complete file. ``row`` counts the returned rows."""
 
-    def __init__(self, path: str, row: int = 0) -> None:
-        """Open the file.
+    def __init__(self, path: str, row: int = 0, open_file: Callable[[str], Any] = lambda path: path) -> None:
+        """Open the file. ``open_file`` returns what pyarrow opens.
 
         Raises DataError: it is not a Parquet file, or a column has no Connect form.
         Raises RetriableError: it cannot be read just now.
@@ -187,7 +216,7 @@ class ParquetRows:
         self.row = row
         self._path = path
         try:
-            self._file: Any = pq.ParquetFile(path)
+            self._file: Any = pq.ParquetFile(open_file(path))
             self._columns = RowColumns(self._file.schema_arrow)
         except OSError as error:
             raise content_problem(path, "cannot be read", error) from error
@@ -290,7 +319,8 @@ class DirectorySourceTask(SourceTask):
         """Take the settings. Raises BadConfigError."""
         self._values = checked(config)
         wanted = name_filter(self._values, config)
-        self._files = DirectoryFiles(self._values["directory"], wanted, self._values["file.settle.ms"])
+        self._folder = folder_of(self._values["directory"], config)
+        self._files = DirectoryFiles(self._folder, wanted, self._values["file.settle.ms"])
         self._waiting: deque[tuple[FoundFile, Mapping[str, Any] | None]] = deque()  # with their stored offsets
         self._reading: _Reading | None = None
         # Read, or bad from somewhere on, while the last offset is on its way: -> file, that offset, whether it is bad.
@@ -340,7 +370,7 @@ class DirectorySourceTask(SourceTask):
         while self._waiting and self._reading is None:
             found, offset = self._waiting.popleft()
             try:
-                self._reading = _Reading(found, self._values, offset, self.context.report_errant)
+                self._reading = _Reading(found, self._values, offset, self.context.report_errant, self._folder)
             except RetriableError:
                 self._waiting.appendleft((found, offset))
                 raise
@@ -393,28 +423,28 @@ class DirectorySourceTask(SourceTask):
 
     def _finish(self, found: FoundFile, bad: bool) -> None:
         done, path = self._values["file.done"], found.path
-        if not is_as_found(found):
+        if not self._folder.is_as_found(found):
             log.warning("file %s was changed after it was read, reading it again", path)
             return
         if self.context.previewed:  # the files are the running connector's
             self._done[path] = found
             return
         if bad:
-            move_into(path, self._values["file.error.directory"])
+            self._folder.move_into(path, self._values["file.error.directory"])
             return
         if done == DELETE:
-            delete(path)
+            self._folder.delete(path)
         elif done == MOVE:
-            move_into(path, self._values["file.done.directory"])
+            self._folder.move_into(path, self._values["file.done.directory"])
         elif done == RENAME:
-            rename(path, self._values["file.done.suffix"])
+            self._folder.rename(path, self._values["file.done.suffix"])
         else:
             self._done[path] = found
         log.info("file %s is read: %s", path, done)
 
     def _give_up(self, found: FoundFile, error: ConnectError) -> None:
         """Put a bad file aside. Raises DataError: there is no place for it, and it is not tolerated."""
-        if not is_as_found(found):
+        if not self._folder.is_as_found(found):
             log.warning("file %s was changed or deleted while it was read: %s", found.path, error)
             self._close()
             return  # the next check shows its present state
@@ -433,7 +463,12 @@ class _Reading:
     """One file on its way."""
 
     def __init__(
-        self, found: FoundFile, values: Mapping[str, Any], offset: Mapping[str, Any] | None, report_errant: Any
+        self,
+        found: FoundFile,
+        values: Mapping[str, Any],
+        offset: Mapping[str, Any] | None,
+        report_errant: Any,
+        folder: Folder,
     ) -> None:
         self.found = found
         self.last_offset: Mapping[str, Any] | None = None
@@ -444,10 +479,10 @@ class _Reading:
         self.reached = offset  # the offset from which a restart of the file resumes
         self._rows: ParquetRows | DelimitedRows
         if values["format"] == "parquet":
-            self._rows = ParquetRows(found.path, _count(offset, ROW))
+            self._rows = ParquetRows(found.path, _count(offset, ROW), folder.parquet)
         else:
             place = _count(offset, POSITION), _count(offset, LINE)
-            self._rows = DelimitedRows(found.path, values, *place, report_errant, whole=True)
+            self._rows = DelimitedRows(found.path, values, *place, report_errant, whole=True, make_input=folder.input)
 
     def next(self) -> Sequence[SourceBatch] | None:
         """Return the next rows, empty where they were unreadable; None: that was all."""

@@ -56,7 +56,7 @@ class Piece:
     @property
     def size(self) -> int:
         """Bytes in memory."""
-        return sum(part.rows.nbytes for part in self.parts.values()) + 24 * len(self)
+        return sum(int(part.rows.nbytes) for part in self.parts.values()) + 24 * len(self)
 
 
 @dataclass(frozen=True, slots=True)
