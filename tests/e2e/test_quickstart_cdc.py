@@ -12,6 +12,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from deltalake import DeltaTable
 from spark_connect_rt.app.quickstart.cdc.lake import DeltaLake, IcebergLake, Lake, Row
 from spark_connect_rt.app.quickstart.cdc.order_changes import COLUMNS, READ
 from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
+from spark_connect_rt.engine.startup.java_home import find_java
 from tests.e2e.commands import ROOT, launch, spark_submit, until
 from tests.e2e.test_quickstart import processes_below
 from tests.support import kinds_of_values
@@ -141,6 +143,12 @@ def test_the_same_topic_keeps_a_delta_table_equal(running: Running) -> None:
     lake.prepare()
     running.rest.create(lake.sink, lake.sink_config())
     await_equal(running, lake)
+    queries = lake.queries(find_java().home)
+    for reader in ("deltalake", "duckdb"):  # Spark's differs from that of Iceberg in one line
+        command = [sys.executable, "-c", queries[reader]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, (reader, done.stderr)
+        assert "sent" in done.stdout, (reader, done.stdout)
 
 
 def test_the_printed_queries_work(running: Running) -> None:

@@ -180,7 +180,7 @@ class DeltaLake(Lake):
         imports = "from deltalake import DeltaTable\n\n"
         opened = f'table = DeltaTable("{self.path}")\n'
         return {
-            "deltalake": imports + opened + 'print(table.to_pandas(filters=[("status", "=", "sent")]))\n',
+            "deltalake": imports + opened + 'rows = table.to_pandas()\nprint(rows[rows.status == "sent"])\n',
             "duckdb": "import duckdb\n" + imports + opened + "orders = table.to_pyarrow_dataset()\n" + _SQL_OF_DUCKDB,
             "spark": _spark(java_home, imports, f"{opened}orders = spark.read.parquet(*table.file_uris())\n"),
         }
