@@ -104,8 +104,7 @@ class ObjectLake(Lake):
         }
 
     def config(self, kind: str, topic: str) -> dict[str, str]:
-        clients = {name: text for name, text in super().config(kind, topic).items() if not name.startswith("iceberg.")}
-        return clients
+        return {name: text for name, text in super().config(kind, topic).items() if not name.startswith("iceberg.")}
 
     def _files(self) -> list[Path]:
         return list(self._folder.rglob("*.json"))
@@ -244,7 +243,7 @@ def assert_duckdb_reads_the_same(lake: IcebergLake, kind: str) -> None:
 
 
 def assert_progress_is_shown(worker: OurWorkerProcess, group: str, lakes: tuple[Lake, ...]) -> None:
-    for lake, kind in product(lakes, KINDS):
+    for lake, kind in [(lake, kind) for lake in lakes for kind in lake.kinds]:
         answer = worker.rest.request("GET", f"/admin/connectors/{group}-{lake.name}-{kind}")
         (table,) = answer.json()["tables"]
         assert table["table"] == f"shop.{kind}"
@@ -301,6 +300,6 @@ def test_killed_and_frozen_workers_write_every_record_exactly_once(
             assert_every_record_once(lake, changes, logged)
         for kind in KINDS:
             assert_duckdb_reads_the_same(iceberg, kind)
-        assert_progress_is_shown(workers[0], group, lakes)
+        assert_progress_is_shown(workers[0], group, lakes[:2])
         for worker in workers:
             assert worker.stop() == 0
