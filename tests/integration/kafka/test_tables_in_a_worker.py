@@ -150,7 +150,9 @@ class IcebergLake(Lake):
         self.database, self.warehouse = folder / "catalog.db", folder / "warehouse"
         SqlCatalog("iceberg", **self._catalog())  # makes its tables
         catalog = {f"iceberg.catalog.{name}": value for name, value in self._catalog().items()}
-        self.own_config = {"connector.class": "IcebergSink", "iceberg.catalog.type": "sql", **catalog}
+        # This process reads the metadata that it found some commits ago, which may be many on a busy machine.
+        kept = {"iceberg.tables.auto-create-props.write.metadata.previous-versions-max": "1000"}
+        self.own_config = {"connector.class": "IcebergSink", "iceberg.catalog.type": "sql", **catalog, **kept}
 
     def _catalog(self) -> dict[str, str]:
         return {"uri": f"sqlite:///{self.database}", "warehouse": self.warehouse.as_uri()}
