@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PARTITIONS, COMMITS, MOST_MIB = 10_000, 3, 512
+PARTITIONS, COMMITS, MOST_MIB = 10_000, 2, 512
 pytestmark = pytest.mark.timeout(1800)
 
 

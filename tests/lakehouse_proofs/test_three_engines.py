@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from spark_connect_rt.base.cache import resolve_jars
 from tests.suite.other_spark import environment, variables
@@ -31,7 +30,7 @@ CASES = (
     (4, True, "region, bucket(3, id)"),
     (5, True, "bucket(4, id)"),
 )
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def by_spark(folder: Path, tables: Sequence[str]) -> list[Rows]:
@@ -64,16 +63,3 @@ def test_spark_reads_the_rows_of_every_history(tmp_path: Path) -> None:
     found = by_spark(tmp_path, [table for table, _ in histories])
     for (table, expected), rows in zip(histories, found, strict=True):
         assert rows == expected, table
-
-
-def test_delta_sink_continues_on_a_table_with_deletion_vectors_of_spark(tmp_path: Path) -> None:
-    history = DeltaHistory(tmp_path, 9, upsert=True)
-    history.run(3, CHANGES, lambda: None)
-    history.rows = {key: row for key, row in history.rows.items() if row["amount"] >= 300}
-    (rows,) = by_spark(tmp_path, [f"delete:delta={history.path}"])
-    assert rows == history.expected()
-    assert "deletionVectors" in (DeltaTable(history.path).protocol().writer_features or ())
-    assert history.by_delta_rs() == history.expected()
-    history.run(3, CHANGES, lambda: None)
-    assert history.by_delta_rs() == history.by_duckdb() == history.expected()
-    assert by_spark(tmp_path, [f"delta={history.path}"]) == [history.expected()]

@@ -1,8 +1,7 @@
 """Reads tables with Spark and writes their rows as JSON, in an environment with a Spark that the formats support.
 
 Run as ``python -m tests.support.spark_table_reader JARS OUT FORMAT=PATH ...`` with jars between colons. `OUT` gets one
-JSON list of rows for each table, in order. The format ``delete:delta`` is a Delta table that Spark first deletes rows
-from.
+JSON list of rows for each table, in order.
 """
 
 from __future__ import annotations
@@ -32,10 +31,6 @@ def main(jars: str, out: str, *tables: str) -> None:
     found = []
     for table in tables:
         kind, _, path = table.partition("=")
-        if kind == "delete:delta":
-            kind = "delta"
-            spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
-            spark.sql(f"DELETE FROM delta.`{path}` WHERE amount < 300")
         found.append([json.loads(row) for row in spark.read.format(kind).load(path).toJSON().collect()])
     Path(out).write_text(json.dumps(found), encoding="utf-8")
     spark.stop()
