@@ -15,7 +15,7 @@ import pyarrow as pa
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import IdleLook
 from spark_connect_rt.connectors.files.compressed_input import compression_of, whole_input
-from spark_connect_rt.connectors.files.file_input import FileInput
+from spark_connect_rt.connectors.files.file_input import FileInput, RowInput
 from spark_connect_rt.connectors.files.file_text import FileText, file_text
 from spark_connect_rt.connectors.files.row_formats import (
     CsvFormat,
@@ -49,7 +49,7 @@ class DelimitedRows:
         report_errant: ReportErrant,
         *,
         whole: bool = False,
-        make_input: Callable[[str, int], Any] | None = None,
+        make_input: Callable[[str, int], RowInput] | None = None,
     ) -> None:
         """Go to byte ``position``, after ``line`` lines. Raises ConnectError: a whole file is unusable.
 
@@ -58,7 +58,7 @@ class DelimitedRows:
         self.line = line
         self.given_up = 0  # rows that were reported
         self.schema: Schema | None = None  # of a row, known with the first batch
-        self._input: Any = (make_input or (whole_input if whole else FileInput))(path, position)
+        self._input: RowInput = (make_input or (whole_input if whole else FileInput))(path, position)
         self._text: FileText | None = None
         self._values = values
         self._report = report_errant

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from spark_connect_rt.connectors.files.compressed_input import CompressedInput, whole_input
-from spark_connect_rt.connectors.files.file_input import FileInput
+from spark_connect_rt.connectors.files.compressed_input import whole_input
+from spark_connect_rt.connectors.files.file_input import RowInput
 from spark_connect_rt.connectors.files.file_problems import file_problem
 from spark_connect_rt.errors import ConnectError
 
@@ -54,7 +54,7 @@ class Folder(Protocol):
     def delete(self, path: str) -> None:
         """Delete a file that may be deleted already."""
 
-    def input(self, path: str, position: int) -> Any:
+    def input(self, path: str, position: int) -> RowInput:
         """Return the input of a complete file, as `FileInput`. Raises ConnectError."""
 
     def parquet(self, path: str) -> Any:
@@ -120,7 +120,7 @@ class LocalFolder:
         """Delete a file, see `delete`."""
         delete(path)
 
-    def input(self, path: str, position: int) -> FileInput | CompressedInput:
+    def input(self, path: str, position: int) -> RowInput:
         """Return the input of a complete file. Raises ConnectError."""
         return whole_input(path, position)
 

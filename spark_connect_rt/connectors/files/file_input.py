@@ -14,6 +14,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from spark_connect_rt.api.connector import SourceOffset
 from spark_connect_rt.api.task import IdleLook
@@ -23,6 +24,30 @@ from spark_connect_rt.errors import ConnectError
 COMPARED_BYTES = 64 << 10  # at each end of the bytes read, when a file was replaced
 FileState = tuple[int, int, int]  # device, inode, size
 log = logging.getLogger(__name__)
+
+
+class RowInput(Protocol):
+    """The bytes that a reader of rows takes: of a local file, of a compressed one, or of an object."""
+
+    path: str
+    position: int
+    incomplete_bytes: int
+    restarts: int
+
+    def available(self) -> int:
+        """Return how many bytes follow the position; 0 when there is nothing new. Raises ConnectError."""
+
+    def read(self, size_bytes: int, ahead_bytes: int = 0) -> bytes:
+        """Return up to ``size_bytes`` from ``ahead_bytes`` past the position on; the position stays."""
+
+    def advance(self, size_bytes: int) -> None:
+        """Move the position forward by ``size_bytes`` of whole rows."""
+
+    def changes(self) -> IdleLook | None:
+        """Return a check, for any thread, whether there may be something new. None: only ``available`` shows it."""
+
+    def close(self) -> None:
+        """Close what is open."""
 
 
 class FileInput:
