@@ -8,7 +8,7 @@ In the end:
 - both tables equal the source row by row;
 - every snapshot and version is, for each topic partition, the state after a prefix of its changes.
 
-The delay from PostgreSQL's commit to the visible row is measured before the first kill.
+The delay from PostgreSQL's commit to the visible row is measured before the first kill, and the long form limits it.
 """
 
 from __future__ import annotations
@@ -212,12 +212,16 @@ def test_every_state_of_both_tables_was_a_state_of_the_source(
             worker.stop()
             worker.rest.close()
         database.close()
-    proofs = proofs_of(database, copies, broker.bootstrap_servers, calm)
+    check_proofs(proofs_of(database, copies, broker.bootstrap_servers, calm), len(calm))
+
+
+def check_proofs(proofs: dict[str, Proof], transactions: int) -> None:
     for name, proof in proofs.items():
         print(proof.line(name))
         assert proof.states >= 10
-        assert len(proof.late_s) > len(calm) // 2
-    assert proofs["iceberg"].quantile_s(0.99) <= COMMIT_MS / 1000 + 2
+        assert len(proof.late_s) > transactions // 2
+    if whole():  # the short form runs next to other tests, which take the processor from it
+        assert proofs["iceberg"].quantile_s(0.99) <= COMMIT_MS / 1000 + 2
 
 
 def proofs_of(database: AccountsDatabase, copies: Copies, servers: str, calm: range) -> dict[str, Proof]:
