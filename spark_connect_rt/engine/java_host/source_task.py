@@ -14,12 +14,13 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import RecordMetadata, SourceRecord
 from spark_connect_rt.base.hidden_values import without_secrets
@@ -81,6 +82,7 @@ class JavaSourceTask(HostedSource):
         self._held = HeldOffsets(parts.output, self._note_row, lambda: self._calls.alive_at_s)
         # A transaction holds its own offsets. With those of the batch before, its records would come twice.
         self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
+        self._moved_keys = MovedKeys()
         self._errants: list[Frame] = []  # of the next batch
         self._boundaries: TransactionBoundaries | None = None
         self._chain: SourceChain | None = None
@@ -199,7 +201,7 @@ class JavaSourceTask(HostedSource):
             return
         by_time = self._boundaries is not None and self._boundaries.boundary is Boundary.INTERVAL
         if by_time and not self._polled:
-            self.parts.output.end(self._end_of_poll())
+            self._end_poll()
         self._held.release(at_once=False)
         self.parts.switches.wait(INTERVAL_LOOK_S if by_time else self._held.wait_s())
 
@@ -226,7 +228,7 @@ class JavaSourceTask(HostedSource):
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
             case FromJava.RETRIED | FromJava.QUIET:
-                self._held.poll_brought_nothing(failed=frame.kind is FromJava.RETRIED)
+                self._on_empty_poll(failed=frame.kind is FromJava.RETRIED)
             case FromJava.FAILED:
                 self._fail(frame.head)
             case FromJava.ENDED:
@@ -235,6 +237,13 @@ class JavaSourceTask(HostedSource):
                     raise HostLostError("the task's thread has ended unexpectedly")
             case other:
                 log.error("task=%s: unexpected frame %s, ignored", self._task, other.name)
+
+    def _on_empty_poll(self, *, failed: bool) -> None:
+        self._held.poll_brought_nothing(failed=failed)
+        if self._moved_keys.is_open and not failed:  # its insert was filtered out
+            self._moved_keys.is_open = False
+            if self._boundaries is not None and self._boundaries.requests is None:
+                self._end_poll()
 
     def _fail(self, head: Mapping[str, Any]) -> None:
         self._failed = True
@@ -274,8 +283,10 @@ class JavaSourceTask(HostedSource):
         self._count(head)
         end = _ENDS[head.get("end")]
         if self._boundaries is not None:
-            by_host = self._boundaries.requests is None
-            self.parts.output.end(self._end_of_poll() if by_host and head["poll_ends"] else end)
+            if self._boundaries.requests is None and head["poll_ends"]:
+                self._end_poll()
+            else:
+                self.parts.output.end(end)
         self._calls.taken(len(frame.data), poll_ends=head["poll_ends"])
 
     def _send_converted(
@@ -293,6 +304,7 @@ class JavaSourceTask(HostedSource):
         for batch in batches:
             self._errant_log.write(batch.errants)
             self._send(batch)
+        self._moved_keys.note([batch.batch for batch in batches])
         return [(batch.records, batch.batch.num_rows) for batch in batches], segments
 
     def _send_last(self, converted: ConvertedBatch) -> None:
@@ -308,6 +320,7 @@ class JavaSourceTask(HostedSource):
         Returns for each BATCH row the number of the task's records and of all records, and the segments of the frame.
         """
         batches = list(produce_batches(frame.head["sections"], frame.data))
+        self._moved_keys.note(batches)
         if len(batches) > 1 and len(frame.data) <= JOINED_BYTES:  # each row has a price
             batches = [one_batch(batches)]
         offsets = tuple((partition, offset) for partition, offset in frame.head["offsets"])
@@ -330,6 +343,11 @@ class JavaSourceTask(HostedSource):
         self._errant_log.write(converted.errants)
         self._send(converted)
         return 0, converted.batch.num_rows
+
+    def _end_poll(self) -> None:
+        """Let a transaction end behind a poll, but not between the parts of a moved key."""
+        if not self._moved_keys.is_open:
+            self.parts.output.end(self._end_of_poll())
 
     def _end_of_poll(self) -> End:
         assert self._boundaries is not None
@@ -565,6 +583,62 @@ def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
     return key, value, [(header["name"], part(header["value"][0])) for header in head["headers"]]
 
 
+# A changed primary key of Debezium is a delete, a tombstone and an insert, all at one place in the log. Once a
+# transaction with that place has ended, Debezium resumes behind all three. So no transaction may end between them,
+# although they may come in two polls. Java Connect ends one there, and a kill at that moment loses the insert.
+
+
+NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+"""Headers of Debezium's delete and insert of a changed primary key."""
+
+
+@dataclass(slots=True)
+class MovedKeys:
+    """Whether the last records of a task are the first part of a moved key."""
+
+    is_open: bool = False
+
+    def note(self, batches: Sequence[pa.RecordBatch]) -> None:
+        """Look at the last two records of each topic: a delete with the new key, perhaps with a tombstone behind it.
+
+        Args:
+            batches: of one frame, in produce form. Rows of one topic are together.
+        """
+        ends = [end for batch in batches for end in _ends_of_topics(batch)]
+        if not ends:
+            return
+        was_open, self.is_open = self.is_open, False
+        for end in ends:
+            names = [{header["key"] for header in headers or ()} for headers in end.headers]
+            moved = max((number for number, found in enumerate(names) if NEW_KEY in found), default=-1)
+            if any(OLD_KEY in found for found in names[moved + 1 :]):
+                continue
+            self.is_open = self.is_open or moved >= 0 or (was_open and end.is_tombstone_alone)
+
+
+class _TopicEnd(NamedTuple):
+    """The headers of a topic's last records in a frame, and whether they are one tombstone."""
+
+    headers: Sequence[Sequence[Mapping[str, Any]] | None]
+    is_tombstone_alone: bool
+
+
+def _ends_of_topics(batch: pa.RecordBatch) -> Iterator[_TopicEnd]:
+    """Yield the end of each topic of a batch."""
+    rows = batch.num_rows
+    if not rows:
+        return
+    starts = [0, rows]
+    if batch.schema.get_field_index("topic") >= 0:
+        topics = batch.column("topic")
+        changes = pc.not_equal(topics.slice(1), topics.slice(0, rows - 1))
+        starts = [0, *(number + 1 for number, changed in enumerate(changes.to_pylist()) if changed), rows]
+    for start, end in pairwise(starts):
+        last = batch.slice(max(start, end - 2), min(2, end - start))
+        headers = last.column("headers").to_pylist() if "headers" in last.schema.names else [None] * last.num_rows
+        yield _TopicEnd(headers, last.num_rows == 1 and not last.column("value")[0].is_valid)
+
+
 # A batch's offsets, held back until the next batch follows it or the task surely has nothing more.
 #
 # Several records of one offset may come in two polls. For a changed primary key, Debezium makes a delete, a tombstone
@@ -572,7 +646,7 @@ def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
 # Java Connect stores offsets a minute apart, so the other records have long been sent. Here offsets go out with each
 # batch, and without the hold a kill between the two polls lost the insert. So did a poll that failed: the records that
 # Debezium had ready were lost, and it started again from the stored offsets. Exactly-once sources hold nothing, because
-# a transaction has its offsets.
+# a transaction has its offsets (`MovedKeys`).
 #
 # Time alone proves nothing. A JVM that was killed, or gets no processor, is silent while the insert waits in it. So the
 # JVM says when a poll after the batch has brought nothing. If no poll returns, offsets go out after as long as in Java

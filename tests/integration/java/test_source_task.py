@@ -18,6 +18,7 @@ import pytest
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.config.worker_config import FlushSettings
 from spark_connect_rt.engine.driver.model import EngineSettings
+from spark_connect_rt.engine.executor import transactional_task_writer
 from spark_connect_rt.engine.executor.hosting import load_class
 from spark_connect_rt.engine.java_host import jvm_pool as jvms
 from spark_connect_rt.engine.java_host import source_task as held_offsets
@@ -443,6 +444,29 @@ def test_transactions_of_polls_and_of_time(sources: Sources, boundary: str) -> N
     assert sources.worker.end(launch).records == 3
     stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
     assert [orjson.loads(record["value"]) for record in stored][-1] == {"n": 2}
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_no_transaction_ends_within_a_moved_key(sources: Sources, boundary: str) -> None:
+    """Debezium resumes behind all records of a changed key once one of them is committed."""
+    limits = {"transaction_boundary": boundary, "transaction_boundary_interval_ms": "50"}
+    launch = sources.obedient("a", *[""] * 20, "b{", "hang", eos=True, **limits)
+    sources.has("a")
+    time.sleep(4 * transactional_task_writer.COMMIT_EACH_S)
+    assert sources.values() == ["a"]
+    for pid in pids():
+        os.kill(pid, signal.SIGKILL)
+    sources.worker.until(lambda: [note for note in sources.notes() if note.startswith("start")][-1] == "start 1 false")
+    assert not sources.worker.of(launch, TaskFailed)
+
+
+def test_moved_key_is_committed_whole_or_once_nothing_follows(sources: Sources) -> None:
+    sources.obedient("a", "b{", "c}", "", "d{", eos=True, transaction_boundary="poll")
+    sources.has("a", "b", "c", "d")
+    stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
+    places = [orjson.loads(record["value"])["n"] for record in stored]
+    assert 2 not in places
+    assert places[-1] == 5
 
 
 def test_a_lost_jvm_leaves_no_part_of_a_transaction(sources: Sources) -> None:

@@ -245,11 +245,12 @@ def assert_duckdb_reads_the_same(lake: IcebergLake, kind: str) -> None:
 
 
 def assert_progress_is_shown(worker: OurWorkerProcess, group: str, lakes: tuple[Lake, ...]) -> None:
-    for lake, kind in [(lake, kind) for lake in lakes for kind in lake.kinds]:
-        answer = worker.rest.request("GET", f"/admin/connectors/{group}-{lake.name}-{kind}")
-        (table,) = answer.json()["tables"]
-        assert table["table"] == f"shop.{kind}"
-        assert min(table["commits"], table["commit_ms"]) > 0, table
+    for lake in lakes:
+        for kind in lake.kinds:
+            answer = worker.rest.request("GET", f"/admin/connectors/{group}-{lake.name}-{kind}")
+            (table,) = answer.json()["tables"]
+            assert table["table"] == f"shop.{kind}"
+            assert min(table["commits"], table["commit_ms"]) > 0, table
 
 
 def test_killed_and_frozen_workers_write_every_record_exactly_once(

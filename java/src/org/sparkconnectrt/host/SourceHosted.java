@@ -57,7 +57,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private long pollMicros;
   private int polls;
   private boolean
-      offsetsAreHeld; // Python holds those of the last batch until a poll brings nothing
+      offsetsAreHeld; // Python may hold the end of the last batch until a poll brings nothing
 
   SourceHosted(Home home, int host, ConnectorTaskId id, JsonNode start) throws Exception {
     super(
@@ -317,7 +317,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     for (Map.Entry<Map<String, ?>, Map<String, ?>> one : batch.last.entrySet()) {
       stored.addArray().add(home.json(one.getKey())).add(home.json(one.getValue()));
     }
-    offsetsAreHeld |= !claims && !batch.last.isEmpty();
+    offsetsAreHeld |= !batch.last.isEmpty();
     List<ByteBuffer> buffers = new ArrayList<>();
     ArrayNode sections = head.putArray("sections");
     for (Columns columns : batch.topics.values()) {

@@ -18,7 +18,8 @@ import org.apache.kafka.connect.source.TransactionContext;
  * Polls what the setting {@code script} says, one line a poll, words apart by spaces: {@code a} is
  * a record of value a, {@code a>t2} one for topic t2, {@code a+} and {@code a-} commit and abort
  * the transaction behind it, {@code +} and {@code -} behind the poll, {@code a?} is unlike its
- * schema, {@code $} notes the setting "label" as it is now. The offset {"n": line} of partition
+ * schema, {@code a&#123;} and {@code a&#125;} have the headers of Debezium's delete and insert of a
+ * changed key, {@code hang} never returns, {@code $} notes the setting "label" as it is now. The offset {"n": line} of partition
  * {"name": connector} is the line behind. Notes go to {@code file}.
  */
 public final class ObedientSourceTask extends SourceTask {
@@ -64,6 +65,7 @@ public final class ObedientSourceTask extends SourceTask {
         case "$" -> note("label " + context.configs().get("label"));
         case "!" -> Runtime.getRuntime().halt(1);
         case "" -> Thread.sleep(20);
+        case "hang" -> Thread.sleep(Long.MAX_VALUE);
         default -> records.add(record(word, transactions));
       }
     }
@@ -72,7 +74,7 @@ public final class ObedientSourceTask extends SourceTask {
 
   private SourceRecord record(String word, TransactionContext transactions) {
     boolean unlike = word.endsWith("?");
-    String[] parts = word.replaceAll("[-+?]$", "").split(">");
+    String[] parts = word.replaceAll("[-+?{}]$", "").split(">");
     SourceRecord record =
         new SourceRecord(
             Map.of("name", name),
@@ -80,7 +82,11 @@ public final class ObedientSourceTask extends SourceTask {
             parts.length > 1 ? parts[1] : "t",
             unlike ? Schema.INT64_SCHEMA : Schema.STRING_SCHEMA,
             parts[0]);
-    if (word.endsWith("+")) {
+    if (word.endsWith("{")) {
+      record.headers().addString("__debezium.newkey", "new");
+    } else if (word.endsWith("}")) {
+      record.headers().addString("__debezium.oldkey", "old");
+    } else if (word.endsWith("+")) {
       transactions.commitTransaction(record);
     } else if (word.endsWith("-")) {
       transactions.abortTransaction(record);
