@@ -251,7 +251,7 @@ class LocalStore:
                 (self._root / key).unlink()
 
     def delete(self, key: str) -> None:
-        """Delete a file. A missing one is no error."""
+        """Delete a file. A missing one is ignored."""
         with self._problems(key, "cannot be deleted"):
             (self._root / key).unlink(missing_ok=True)
 
@@ -398,7 +398,7 @@ class RemoteStore:
             self._client.delete(self._store, key)
 
     def delete(self, key: str) -> None:
-        """Delete an object. A missing one is no error."""
+        """Delete an object. A missing one is ignored."""
         with self._problems(key, "cannot be deleted"), contextlib.suppress(*self._missing):
             self._client.delete(self._store, key)
 
