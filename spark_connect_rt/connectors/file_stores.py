@@ -2,7 +2,7 @@
 
 `s3://`, `gs://`, `abfs://`, `file://` and plain paths. Clouds are reached by obstore, which is imported with the first
 store. Every call raises errors of this package: RetriableError if the same call may succeed later, ConnectError if
-somebody has to change something.
+a setting, a right or the store itself has to be changed.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class StoredFile:
 
 
 Note = Mapping[str, Any]
-"""What a creator keeps with a file: a small JSON object. It is not part of the content."""
+"""A small JSON object that its creator keeps with a file. It is not part of the content."""
 
 
 class FileStore(Protocol):
@@ -213,7 +213,7 @@ class LocalStore:
         return [_stored(prefix + name, status) for name, status in found]
 
     def find(self, key: str) -> StoredFile | None:
-        """Return one file."""
+        """Return one file, None if there is none of this key."""
         with self._problems(key, "cannot be read"):
             try:
                 return _stored(key, (self._root / key).stat())
@@ -251,7 +251,7 @@ class LocalStore:
                 (self._root / key).unlink()
 
     def delete(self, key: str) -> None:
-        """Delete a file."""
+        """Delete a file. A missing one is ignored."""
         with self._problems(key, "cannot be deleted"):
             (self._root / key).unlink(missing_ok=True)
 
@@ -274,7 +274,7 @@ _LASTING = {
     errno.ENAMETOOLONG,
     errno.EINVAL,
 }
-"""Errors that somebody has to remove the reason of. Others, such as a full disk, pass."""
+"""Errors that last until their reason is removed. Others, such as a full disk, pass."""
 
 
 def _stored(key: str, status: os.stat_result) -> StoredFile:
@@ -344,7 +344,7 @@ class RemoteStore:
         return [_of_meta(meta) for meta in found]
 
     def find(self, key: str) -> StoredFile | None:
-        """Return one file."""
+        """Return one file, None if there is none of this key."""
         with self._problems(key, "cannot be read"):
             try:
                 return _of_meta(self._client.head(self._store, key))
@@ -398,7 +398,7 @@ class RemoteStore:
             self._client.delete(self._store, key)
 
     def delete(self, key: str) -> None:
-        """Delete an object."""
+        """Delete an object. A missing one is ignored."""
         with self._problems(key, "cannot be deleted"), contextlib.suppress(*self._missing):
             self._client.delete(self._store, key)
 

@@ -86,7 +86,7 @@ class LocalFolder:
     """A folder of this machine."""
 
     def __init__(self, directory: str) -> None:
-        """Take its path."""
+        """Take the path of the folder. It is not looked at yet."""
         self._directory = directory
 
     def list(self, wanted: Callable[[str], bool]) -> list[FoundFile]:

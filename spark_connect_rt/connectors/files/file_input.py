@@ -47,7 +47,7 @@ class RowInput(Protocol):
         """Return a check, for any thread, whether there may be something new. None: only ``available`` shows it."""
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the file, and open it again with the next call."""
 
 
 class FileInput:

@@ -55,7 +55,7 @@ class Piece:
 
     @property
     def size(self) -> int:
-        """Bytes in memory."""
+        """The bytes that the rows take in memory."""
         return sum(int(part.rows.nbytes) for part in self.parts.values()) + 24 * len(self)
 
 

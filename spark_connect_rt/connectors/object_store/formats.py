@@ -53,7 +53,7 @@ class PreparedRows:
 
 
 class RowFormat(ABC):
-    """A file format."""
+    """A file format: how rows are prepared, joined and encoded."""
 
     ending: str
     """Of file names, such as `.snappy.parquet`."""
@@ -107,7 +107,7 @@ class JsonLines(RowFormat):
         return kind
 
     def encode(self, kind: Any, rows: Sequence[pa.Array]) -> bytes:
-        """Return the lines."""
+        """Return the lines of all rows, compressed if the settings ask for it."""
         return compressed(b"".join(map(_lines, rows)), self._level)
 
 
@@ -237,7 +237,7 @@ class Csv(_Columns):
         self._json = JsonLines()
 
     def prepare(self, values: pa.Array, schema: Schema | None) -> PreparedRows:
-        """Return structs of cells."""
+        """Return structs whose members are the cells of the row."""
         rows = super().prepare(values, schema).rows
         cells = pa.StructArray.from_arrays(
             [self._cells(column) for column in rows.flatten()], names=[member.name for member in rows.type]
@@ -300,7 +300,7 @@ class Avro(RowFormat):
         return kind if kind == other else None
 
     def encode(self, kind: Any, rows: Sequence[pa.Array]) -> bytes:
-        """Return a container file."""
+        """Return an Avro container file with the schema in its header."""
         tree = orjson.dumps(avro_schema(kind[0], self._settings))
         data = [datum for column in rows for datum in column.to_pylist()]
         sync = hashlib.md5(tree, usedforsecurity=False).digest()

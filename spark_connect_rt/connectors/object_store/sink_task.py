@@ -54,7 +54,7 @@ _DAY_MS = 86_400_000
 
 @dataclass(slots=True)
 class OpenPartition:
-    """What the task holds of one topic partition.
+    """The state of one topic partition in the task.
 
     Attributes:
         chunk: the rows that are not in files.
@@ -473,7 +473,7 @@ class ObjectStoreSinkTask(SinkTask):
 
 def _other_topic(topic: str, uri: str) -> str:
     return (
-        f"topic {topic} was deleted and created again, so its offsets and the names of its files begin anew, but "
+        f"topic {topic} was deleted and created again, so its offsets and the names of its files start again, but "
         f"{uri} has records of the former topic. Move the former files away, or set another topics.dir, and restart "
         "the task"
     )

@@ -104,7 +104,8 @@ class ObjectLake(Lake):
         }
 
     def config(self, kind: str, topic: str) -> dict[str, str]:
-        return {name: text for name, text in super().config(kind, topic).items() if not name.startswith("iceberg.")}
+        common = super().config(kind, topic)
+        return {name: text for name, text in common.items() if not name.startswith("iceberg.")}
 
     def _files(self) -> list[Path]:
         return list(self._folder.rglob("*.json"))

@@ -291,7 +291,7 @@ def test_another_schema_begins_another_file_except_for_json(tmp_path: Path) -> N
         assert len(files(tmp_path / kind)) == count
 
 
-def test_columns_without_a_schema_grow_within_a_file_and_long_numbers_keep_their_digits(tmp_path: Path) -> None:
+def test_schemaless_columns_grow_and_long_numbers_keep_their_digits(tmp_path: Path) -> None:
     with harness(tmp_path, format__class="parquet", flush__size="6") as sink:
         for value in ({"n": 1}, {"n": 2.5, "w": "x"}, {"n": None, "deep": {"a": 1}}, {"n": 4, "deep": {"b": 2}}):
             sink.send("t", value)
