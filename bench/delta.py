@@ -68,7 +68,8 @@ def _spark(python: Path, jars: list[Path], short: bool) -> dict[str, Any]:
             file = changes_file(folder, number)
             file.parent.mkdir(exist_ok=True)
             pq.write_table(table, file)
-        command = [str(python), str(ROOT / "bench" / "delta_spark.py"), name, str(table_sink.WARM), str(commits)]
+        # -P: else modules next to the script, such as profile.py, replace those of Python.
+        command = [str(python), "-P", str(ROOT / "bench" / "delta_spark.py"), name, str(table_sink.WARM), str(commits)]
         done = subprocess.run([*command, *map(str, jars)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
         cpu_s = float(json.loads(done.stdout.splitlines()[-1])["cpu_s"])
