@@ -121,9 +121,7 @@ DELAY = "scheduled.rebalance.max.delay.ms"
 _DELAY_DEFAULT_MS: int = DISTRIBUTED[DELAY].default
 
 
-def steps_there(
-    settings: Mapping[str, str], file: str, workers: Sequence[GroupMember], must_change: bool
-) -> list[str]:
+def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[GroupMember], must_change: bool) -> list[str]:
     """Return what to do, in order; ``workers``: the members now, none while no worker runs."""
     group, wait_s = settings.get("group.id") or "?", _wait_s(settings)
     members = counted_workers(workers) or "the Java workers"

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from spark_connect_rt.app.migrate.plugin_catalog import MigrationCatalog, PluginJars
 from spark_connect_rt.app.migrate.rules import Fate, Given, PlannedPlugin, connector_verdict, shown
 from spark_connect_rt.app.migrate.stored_state import counted_workers, steps_back, steps_there
-from spark_connect_rt.app.migrate.plugin_catalog import MigrationCatalog, PluginJars
-from spark_connect_rt.app.offline.group_members import GroupMember, group_members
 from spark_connect_rt.app.migrate.worker_file import WorkerFile, worker_lines
+from spark_connect_rt.app.offline.group_members import GroupMember, group_members
 from spark_connect_rt.config.worker_settings import DISTRIBUTED, PASSED_ON
 from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
@@ -177,7 +177,7 @@ def test_settings_that_a_connector_reads_by_prefix_are_not_called_ignored(class_
     assert catalog.unread(found.name, [name, "no.such.setting"]) == ["no.such.setting"]
 
 
-def test_a_connector_that_java_workers_cannot_run_differs_while_java_workers_may_join() -> None:
+def test_a_connector_that_java_workers_cannot_run_differs_in_a_mixed_group() -> None:
     line = verdict({"connector.class": OURS}).lines[0]
     assert line.fate is Fate.DIFFERS
     assert "stop it before a Java worker joins" in line.why
