@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urljoin
@@ -12,6 +13,7 @@ from spark_connect_rt.group.subprotocol import OWN_PREFIX
 JAVA, PYTHON, UNKNOWN = "java", "python", ""
 _PROBE = "health/ready"  # Java workers have only /health
 _PROBE_LIMIT_S = 3.0
+_PROBES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,9 @@ def group_members(protocol: str, urls: Sequence[str], probe: Callable[[str], int
     """
     if protocol.startswith(OWN_PREFIX):
         return [GroupMember(url, PYTHON) for url in urls]
-    return [GroupMember(url, _runtime_of(probe(urljoin(url, _PROBE)))) for url in urls]
+    with ThreadPoolExecutor(_PROBES_AT_ONCE) as threads:  # a group may have many members that do not answer
+        statuses = list(threads.map(probe, [urljoin(url, _PROBE) for url in urls]))
+    return [GroupMember(url, _runtime_of(status)) for url, status in zip(urls, statuses, strict=True)]
 
 
 def _runtime_of(status: int | None) -> str:
