@@ -66,10 +66,13 @@ make_archive() { # $1: niceness. The log appears when it has failed, and not whe
   fi
 }
 
+progress() { # $1: what happens now; with the seconds since the start
+  printf '[%3d s] %s\n' $((${EPOCHSECONDS:-$(date +%s)} - CONNECTRT_BEGAN)) "$1" >&2
+}
+
 make_archive_later() { # when this process, which becomes the job, has ended or has run for three minutes
   lacks_archive && [ -w "$venv" ] || return 0
-  printf '[%3d s] an archive of classes for faster starts will be made in the background after this one\n' \
-    $((${EPOCHSECONDS:-$(date +%s)} - CONNECTRT_BEGAN)) >&2
+  progress 'an archive of classes for faster starts will be made in the background after this one'
   (
     trap '' HUP INT
     for _ in {1..180}; do
@@ -83,8 +86,13 @@ if [ "${1:-}" = "--environment" ]; then
   lock=requirements.lock
   if [ "${2:-}" = "dev" ]; then lock=requirements-dev.lock; fi
   make_environment "$here/$lock" --complete
-  if lacks_archive && ! make_archive 0; then
-    printf 'no class archive, starts will take longer: see %s\n' "$venv/class-archive.log" >&2
+  if lacks_archive; then # before the answer, because tests and images want all of it
+    progress 'making an archive of classes for faster starts: Spark runs once, half a minute on an idle machine'
+    if make_archive 0; then
+      progress 'class archive ready'
+    else
+      printf 'no class archive, starts will take longer: see %s\n' "$venv/class-archive.log" >&2
+    fi
   fi
   printf '%s\n' "$venv/bin/python"
   exit 0

@@ -238,3 +238,11 @@ def explained_at(code: str) -> str:
     The path is relative to the docs' first page, because they have no fixed address.
     """
     return f"reference/errors.md#{code.lower()}" if code and code != _UNSPECIFIED else ""
+
+
+def explain_hint(code: str) -> str:
+    """Return the line that ends a message with an error code, such as ``connectrt explain CRT-1040 says more``.
+
+    Empty for an error without a code, because nothing explains it.
+    """
+    return f"connectrt explain {code} says more" if explained_at(code) else ""

@@ -15,12 +15,12 @@ from spark_connect_rt.app.development.commands import add_development_commands
 from spark_connect_rt.app.migrate.commands import add_migrate_commands
 from spark_connect_rt.app.mirror.commands import add_mirror_commands
 from spark_connect_rt.app.offline.commands import add_store_commands
-from spark_connect_rt.app.settings_file import read_settings
+from spark_connect_rt.app.settings_file import is_complete, read_settings
 from spark_connect_rt.cli.context_commands import add_context_words
 from spark_connect_rt.cli.logger_commands import add_logger_commands
 from spark_connect_rt.cli.reading_options import add_reading_words
 from spark_connect_rt.connectors.lakehouse.commands import add_table_commands
-from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError, explained_at
+from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError, explain_hint
 from spark_connect_rt.operations.connectors.change_commands import add_changing_words
 from spark_connect_rt.operations.connectors.inspect_commands import add_describe_command
 from spark_connect_rt.operations.connectors.offset_commands import FileReset, add_offset_words
@@ -95,6 +95,7 @@ ConnectorFiles = Annotated[
 ]
 Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
 OfHosts = Annotated[bool, typer.Option("--java", help="Also for the JVMs of Java plug-ins. Downloads Connect's jars.")]
+ErrorCode = Annotated[str, typer.Argument(help="The code of a message, such as CRT-1040.")]
 OfPlugins = Annotated[
     str | None, typer.Option("--plugin-path", help="Also for the JVMs of each Java plug-in of this plugin.path.")
 ]
@@ -111,10 +112,15 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
     """Run one distributed worker until SIGTERM or Ctrl-C."""
 
     def run() -> int:
-        settings = _read_and_start_jvm(file, override)
+        settings = _read_and_start_jvm(file, override, is_worth_it=is_complete)
         from spark_connect_rt.app.distributed import run_worker
 
-        return run_worker(settings)
+        try:
+            return run_worker(settings)
+        except BadConfigError:
+            if not is_complete(settings):
+                sys.stderr.write(f"{file} is incomplete. connectrt new worker NAME writes a complete file.\n")
+            raise
 
     _exit_with(run)
 
@@ -194,13 +200,19 @@ def submit(
         worker(file, override)
 
 
-def _read_and_start_jvm(file: Path, override: Sequence[str] | None) -> dict[str, str]:
-    """Return a worker's settings; Spark's JVM comes up while what uses it is imported."""
+def _read_and_start_jvm(
+    file: Path, override: Sequence[str] | None, is_worth_it: Callable[[Mapping[str, str]], bool] = bool
+) -> dict[str, str]:
+    """Return a worker's settings; Spark's JVM comes up while what uses it is imported.
+
+    It does not, if the worker is going to refuse these settings (``is_worth_it``).
+    """
     _share_memory()
     from spark_connect_rt.engine.driver.spark_session import start_jvm_ahead
 
     settings = read_settings(file, override)
-    start_jvm_ahead(settings)
+    if is_worth_it(settings):
+        start_jvm_ahead(settings)
     return settings
 
 
@@ -213,6 +225,18 @@ def _share_memory() -> None:
 
 def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[Mapping[str, str]], int]) -> object:
     return _exit_with(lambda: command(read_settings(file, override)))
+
+
+@cli.command()
+def explain(code: ErrorCode) -> None:
+    """Show the meaning of an error code such as CRT-1040, and the fix."""
+    from spark_connect_rt.cli.error_table import explanation
+
+    def show() -> int:
+        sys.stdout.write(f"{explanation(code)}\n")
+        return 0
+
+    _exit_with(show)
 
 
 add_development_commands(cli, _act)
@@ -245,8 +269,8 @@ def _complain(error: ConnectError, exit_code: int) -> SystemExit:
     if isinstance(error, BadConfigError):
         lines = [f"{error.code}: the configuration is invalid:"]
         lines += [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
-    if where := explained_at(error.code):
-        lines.append(f"see {where}")
+    if hint := explain_hint(error.code):
+        lines.append(hint)
     sys.stderr.write("connectrt: " + "\n".join(lines) + "\n")
     return SystemExit(exit_code)
 

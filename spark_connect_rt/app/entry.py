@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_connect_rt.errors import ConnectError
 
 WORDS = ("worker", "standalone", "submit")
+_STANDALONE_SETTING = "offset.storage.file.filename"
 QUICK = frozenset({"get", "describe", "pause", "resume", "stop", "restart", "wait", "logs"})
 """The commands that quick_commands.py may run."""
 
@@ -40,13 +41,21 @@ def begin_jvm(arguments: Sequence[str]) -> bool:
         return False
     try:
         settings = settings_of(arguments[1:])
-        if settings is None:
+        if settings is None or not is_worth_a_jvm(arguments, settings):
             return False
         from spark_connect_rt.engine.startup.gateway import start_before_imports
 
         return start_before_imports(settings)
     except (OSError, ConnectError):  # not logged: the command meets the same error and reports it
         return False
+
+
+def is_worth_a_jvm(arguments: Sequence[str], settings: Mapping[str, str]) -> bool:
+    """Return False for a distributed worker's file that lacks a required setting: the worker refuses it at once."""
+    from spark_connect_rt.app.settings_file import is_complete
+
+    is_standalone = not {"standalone", "--standalone"}.isdisjoint(arguments) or _STANDALONE_SETTING in settings
+    return is_standalone or "connectrt.job" in settings or is_complete(settings)
 
 
 def settings_of(arguments: Sequence[str]) -> dict[str, str] | None:

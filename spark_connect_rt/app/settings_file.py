@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_connect_rt.errors import StartupError
+
+REQUIRED = (
+    "group.id",
+    "key.converter",
+    "value.converter",
+    "config.storage.topic",
+    "offset.storage.topic",
+    "status.storage.topic",
+)
+"""The settings without which no distributed worker starts: read here, where the declarations are not imported yet."""
+
+
+def is_complete(settings: Mapping[str, str]) -> bool:
+    """Return whether a distributed worker's file sets everything that is required, so that its JVM is worth a start."""
+    return all(settings.get(name) for name in REQUIRED)
 
 
 def read_settings(file: Path | None, override: Sequence[str] | None = None) -> dict[str, str]:

@@ -25,7 +25,7 @@ from spark_connect_rt.errors import (
     NotFoundError,
     TimedOutError,
     UnreachableError,
-    explained_at,
+    explain_hint,
 )
 from spark_connect_rt.rest.client.refusals import ConflictError, NotServedError, RefusedError, UnknownNameError
 
@@ -166,8 +166,8 @@ def run(session: Session, act: Callable[[Session], int | None]) -> int:
         session.terminal.note(f"connectrt: {first}")
         for line in more:
             session.terminal.note(line)
-        if where := explained_at(error.code):
-            session.terminal.note(f"see {where}")
+        if hint := explain_hint(error.code):
+            session.terminal.note(hint)
         return exit_code_of(error)
     except (KeyError, TypeError, AttributeError) as error:
         if session.around.environment.get("CONNECTRT_TRACE"):

@@ -13,12 +13,13 @@ from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.connector_config import DEAD_LETTERS
 from spark_connect_rt.config.nearest_name import nearest_name
 
-_FREE = (
+FREE_PREFIXES = (
     "topic.creation.",
     "spark.",
     "dlt.config.",
     "lakeflow.option.",
     "lakeflow.table.",
+    "delta.storage.",
     "iceberg.catalog.",
     "iceberg.hadoop.",
     "iceberg.kafka.",
@@ -27,7 +28,7 @@ _FREE = (
     "iceberg.tables.write-props.",
 )
 """Names below these belong to groups or options that the user names."""
-_CLIENTS = (
+CLIENT_PREFIXES = (
     *(f"{client}.override." for client in ("producer", "consumer", "admin")),
     *(f"{side}.{client}." for side in ("source", "target") for client in ("cluster", "producer", "consumer", "admin")),
 )
@@ -70,7 +71,7 @@ def unread_settings(
 def _judged(
     name: str, config: Mapping[str, str], declared: Collection[str], declares_all: bool
 ) -> UnreadSetting | None:
-    if name == "name" or name.startswith(_FREE):
+    if name == "name" or name.startswith(FREE_PREFIXES):
         return None
     nearest = nearest_name(name, declared)
     chain = next((prefix for prefix in _CHAINS if name.startswith(f"{prefix}.")), None)
@@ -83,6 +84,6 @@ def _judged(
         return UnreadSetting(
             name, f"settings of a converter have an effect only together with {converter}, which is not set", nearest
         )
-    if nearest or (declares_all and not name.startswith(_CLIENTS)):
+    if nearest or (declares_all and not name.startswith(CLIENT_PREFIXES)):
         return UnreadSetting(name, "neither the connector nor its plug-ins read it", nearest)
     return None

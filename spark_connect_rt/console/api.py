@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.base.json_text import decode_json, encode_finite_json
-from spark_connect_rt.errors import explained_at
+from spark_connect_rt.errors import explain_hint
 
 # Asks the worker's own REST API in this process: no socket, the same checks.
 #
@@ -168,9 +168,9 @@ class ApiError(Exception):
         self.problems: Mapping[str, Sequence[str]] = known.get("problems") or {}
 
     @property
-    def explained_at(self) -> str:
-        """Where the docs explain the code, relative to their first page; empty: nowhere."""
-        return explained_at(self.code)
+    def explain_hint(self) -> str:
+        """The command that explains the code, as the end of a sentence; empty for an error without a code."""
+        return explain_hint(self.code)
 
     @property
     def unserved(self) -> bool:

@@ -112,6 +112,7 @@ class TopicSpec:
     partitions: int = 1
     replication_factor: int = -1
     settings: Mapping[str, str] = field(default_factory=dict)  # topic settings other than cleanup.policy
+    factor_settings: tuple[str, ...] = ()  # of the worker's file, that set replication factors: its own, its siblings'
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,16 @@ class DescribedTopic:
     topic_id: str  # another one after the topic was deleted and created again
     replicas: tuple[int, ...]  # of each partition, how many copies are wanted
     in_sync: tuple[int, ...]  # of each partition, how many are up to date
+
+
+def too_few_brokers(spec: TopicSpec) -> str:
+    """Return why a topic could not be created with its replication factor, and which settings to change."""
+    why = f"replication factor {spec.replication_factor}: the cluster has fewer brokers"
+    if not spec.factor_settings:
+        return why
+    first, *others = spec.factor_settings
+    siblings = f", and {' and '.join(others)} as well" if others else ""
+    return f"{why}. Set {first} to at most the number of brokers{siblings}. On a single broker, all of them are 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +261,7 @@ class KafkaAdmin:
                 if is_code(error, "TOPIC_ALREADY_EXISTS"):
                     return False
                 if is_code(error, "INVALID_REPLICATION_FACTOR"):
-                    raise BadConfigError(
-                        {spec.name: [f"replication factor {spec.replication_factor}: the cluster has fewer brokers"]}
-                    ) from error
+                    raise BadConfigError({spec.name: [too_few_brokers(spec)]}) from error
                 raise connect_error(error, f"creating topic {spec.name}") from error
         return True
 

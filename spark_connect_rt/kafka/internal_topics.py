@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from spark_connect_rt.base.supervision import SupervisedPart
 from spark_connect_rt.config.client_properties import LogClientProperties, shared_admin_properties
-from spark_connect_rt.config.group_config import StorageTopic
+from spark_connect_rt.config.group_config import TOPIC_KINDS
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
@@ -38,15 +38,23 @@ def topic_source(topic: TopicSpec, admin: KafkaAdmin, clients: LogClientProperti
 def internal_topics(config: WorkerConfig) -> dict[str, TopicSpec]:
     """Return how the three internal topics are created, by the word that ends their clients' ids."""
     return {
-        "configs": topic_spec(config.storage["config"]),
-        "offsets": topic_spec(config.storage["offset"], SHORT_HEAD),
-        "statuses": topic_spec(config.storage["status"]),
+        "configs": _storage_spec(config, "config"),
+        "offsets": _storage_spec(config, "offset", SHORT_HEAD),
+        "statuses": _storage_spec(config, "status"),
     }
 
 
-def topic_spec(topic: StorageTopic, usual: Mapping[str, str] = MappingProxyType({})) -> TopicSpec:
+def _storage_spec(config: WorkerConfig, kind: str, usual: Mapping[str, str] = MappingProxyType({})) -> TopicSpec:
     """Return how one of them is created; ``usual``: topic configurations unless the user says otherwise."""
-    return TopicSpec(topic.name, topic.partitions, topic.replication_factor, {**usual, **topic.settings})
+    topic = config.storage[kind]
+    kinds = (kind, *(other for other in TOPIC_KINDS if other != kind))  # its own setting comes first in a message
+    return TopicSpec(
+        topic.name,
+        topic.partitions,
+        topic.replication_factor,
+        {**usual, **topic.settings},
+        tuple(f"{name}.storage.replication.factor" for name in kinds),
+    )
 
 
 def admin_of(config: WorkerConfig) -> KafkaAdmin:

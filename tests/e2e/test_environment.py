@@ -146,3 +146,20 @@ def test_an_environment_that_is_ready_is_used_as_it_is(checkout: Path, path: Pat
     (venv / ".connectrt-stamp").write_text(stamp.stdout)
     done = environment(checkout, path)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{venv}/bin/python\n", "")
+
+
+@pytest.mark.parametrize(("script", "last"), [("exit 0", "class archive ready"), ("exit 1", "no class archive")])
+def test_the_archive_that_follows_a_ready_environment_is_announced(
+    checkout: Path, path: Path, script: str, last: str
+) -> None:
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    program(checkout / ".venv" / "bin", "python", script)
+    stamp = subprocess.run(
+        "cat requirements.lock pyproject.toml | cksum", shell=True, cwd=checkout, capture_output=True, text=True
+    )
+    (checkout / ".venv" / ".connectrt-stamp").write_text(stamp.stdout)
+    done = environment(checkout, path)
+    assert (done.returncode, done.stdout) == (0, f"{checkout}/.venv/bin/python\n")
+    announced, ended = done.stderr.splitlines()
+    assert "making an archive of classes for faster starts: Spark runs once" in announced
+    assert last in ended

@@ -15,15 +15,23 @@ Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]],
 
 
 class ConnectorKind(StrEnum):
-    """The kinds of project that ``connectrt new`` writes."""
+    """The kinds of project and file that ``connectrt new`` writes."""
 
     source = "source"
     sink = "sink"
+    worker = "worker"
 
 
-Kind = Annotated[ConnectorKind, typer.Argument(help="source: from your system to Kafka; sink: from Kafka to it.")]
-Name = Annotated[str, typer.Argument(help="Name of the project and its module, such as orders.")]
-Folder = Annotated[Path | None, typer.Option("--folder", help="Where to write it; default: ./NAME.")]
+Kind = Annotated[
+    ConnectorKind,
+    typer.Argument(help="source (from your system to Kafka), sink (from Kafka to it) or worker (its file)."),
+]
+Name = Annotated[
+    str, typer.Argument(help="Name of the project and its module, such as orders, or of the worker's group.")
+]
+Folder = Annotated[
+    Path | None, typer.Option("--folder", help="Where to write it; default: ./NAME, for a worker's file this folder.")
+]
 ConnectorFile = Annotated[Path, typer.Argument(help="The connector's configuration: JSON, properties or YAML.")]
 Sources = Annotated[
     list[Path] | None,
@@ -53,12 +61,13 @@ def add_development_commands(cli: typer.Typer, act: Act) -> None:
 
     @cli.command()
     def new(kind: Kind, name: Name, folder: Folder = None) -> None:
-        """Write the project of a connector: code, tests, a configuration to run it, packaging."""
+        """Write the project of a connector: code, tests, a configuration, packaging. Or a complete worker's file."""
 
         def write(_: Mapping[str, str]) -> int:
-            from spark_connect_rt.app.development.new_project import create_project
+            from spark_connect_rt.app.development.new_project import create_project, create_worker_file
 
-            for line in create_project(kind.value, name, folder):
+            is_worker = kind is ConnectorKind.worker
+            for line in create_worker_file(name, folder) if is_worker else create_project(kind.value, name, folder):
                 sys.stdout.write(f"{line}\n")
             return 0
 

@@ -1,6 +1,7 @@
 """Writes the project of a new connector: code, tests, a configuration to run, packaging.
 
-``project_files`` says what is in it; ``create_project`` writes that, into a new folder only.
+``project_files`` says what is in it; ``create_project`` writes that, into a new folder only. ``create_worker_file``
+writes the file of a worker, which a wheel does not bring otherwise.
 """
 
 from __future__ import annotations
@@ -57,6 +58,34 @@ A $kind connector for spark-connect-rt.
 | start the connector there | `connectrt apply -f connector.json --url http://HOST:8083` |
 """
 
+WORKER_FILE = """
+# A worker of a group. Start it: connectrt worker $file
+# For more workers of the group, start this file on other machines, or with another port in listeners.
+bootstrap.servers=localhost:9092
+group.id=$name
+
+# Converters of connectors that set none.
+key.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=false
+value.converter.schemas.enable=false
+
+# The group's topics, created at the first start. Factor 1 is for a single broker: use 3 in production.
+config.storage.topic=$name-configs
+config.storage.replication.factor=1
+offset.storage.topic=$name-offsets
+offset.storage.replication.factor=1
+status.storage.topic=$name-status
+status.storage.replication.factor=1
+
+# Other workers must reach this address: on a cluster set listeners=http://0.0.0.0:8083 and this machine's name.
+listeners=http://127.0.0.1:8083
+rest.advertised.host.name=127.0.0.1
+
+# Remove this line for spark-submit, which sets the master.
+spark.master=local[*]
+"""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _KINDS = {"source": SOURCE, "sink": SINK}
 
@@ -86,6 +115,32 @@ def create_project(kind: str, name: str, folder: Path | None = None) -> list[str
         "Next:",
         f"  connectrt dev {target / 'connector.json'}    # runs it, and reloads it when you save {code.name}",
         f"  pytest {target}    # its tests",
+    ]
+
+
+def create_worker_file(name: str, folder: Path | None = None) -> list[str]:
+    """Write a complete worker's file, ``NAME.properties``, into ``folder`` (default: here); return the lines to show.
+
+    Raises BadRequestError: the name is invalid, or the file exists or cannot be written.
+    """
+    if not _NAME.fullmatch(name):
+        raise BadRequestError(f"{name!r} is not a valid name. Use letters, digits, - and _, and begin with a letter.")
+    target = (folder or Path()) / f"{name}.properties"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8") as file:
+            file.write(Template(WORKER_FILE.lstrip("\n")).substitute(name=name, file=target))
+    except FileExistsError as error:
+        raise BadRequestError(f"{target} exists. Choose another name; nothing was written.") from error
+    except OSError as error:
+        raise BadRequestError(f"{target} cannot be written: {error.strerror or error}") from error
+    return [
+        f"wrote {target}",
+        "",
+        "Next:",
+        f"  set bootstrap.servers in {target}",
+        f"  connectrt worker {target}    # runs it until Ctrl-C",
+        "  connectrt get workers --url http://127.0.0.1:8083",
     ]
 
 

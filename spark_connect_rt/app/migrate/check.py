@@ -21,6 +21,7 @@ from spark_connect_rt.app.migrate.rules import (
 )
 from spark_connect_rt.app.migrate.stored_state import given_connectors, steps_back, steps_there, topic_lines
 from spark_connect_rt.app.migrate.worker_file import WorkerFile, worker_lines
+from spark_connect_rt.app.offline.group_members import GroupMember
 from spark_connect_rt.app.offline.internal_topics import InternalTopics
 from spark_connect_rt.base.exit_codes import EXIT_MUST_CHANGE
 from spark_connect_rt.config.client_settings import client_config_def
@@ -133,7 +134,7 @@ class MigrationState:
 
     lines: list[MigrationFinding]
     connectors: list[Given]
-    workers: list[str]
+    workers: list[GroupMember]
 
 
 def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
@@ -199,7 +200,7 @@ def _state(settings: Mapping[str, str], complaints: Mapping[str, list[str]]) -> 
     try:
         with InternalTopics(settings) as topics:
             stored = topics.stored()
-            workers = topics.worker_urls()
+            workers = topics.members()
             findings = [*topics.shape_findings(), *record_findings(stored)]
     except ConnectError as error:
         return _unread(f"not read: {error}")

@@ -11,6 +11,7 @@ from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.plugin_modules import RUNTIME_MARK, versioned
 from spark_connect_rt.app.migrate.rules import JAVA, PYTHON, PlannedPlugin
 from spark_connect_rt.config.connector_config import PASSED_ON, SINK, SOURCE
+from spark_connect_rt.config.unread_settings import CLIENT_PREFIXES, FREE_PREFIXES
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError
 from spark_connect_rt.plugins.registry import PluginDesc, Plugins
 
@@ -112,7 +113,10 @@ class MigrationCatalog:
         return PlannedPlugin(name, "", version, problem=why)
 
     def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
-        """Return the settings of a configuration that the connector does not declare; empty if its class is missing."""
+        """Return the settings of a configuration that the connector does not read; empty if its class is missing.
+
+        Settings of groups that users name, such as `iceberg.catalog.*` and `delta.storage.*`, count as read.
+        """
         try:
             connector_class = self._plugins.class_of(name)
             if not issubclass(connector_class, Connector):
@@ -121,7 +125,7 @@ class MigrationCatalog:
         except ConnectError:
             return []  # its class line says why
         known = (SINK if issubclass(connector_class, SinkConnector) else SOURCE) + own
-        return known.unknown(dict.fromkeys([*config], ""), (*PASSED_ON, "connectrt."))
+        return known.unknown(dict.fromkeys([*config], ""), (*PASSED_ON, *FREE_PREFIXES, *CLIENT_PREFIXES, "connectrt."))
 
 
 def _described(found: PluginDesc) -> PlannedPlugin:

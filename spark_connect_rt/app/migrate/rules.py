@@ -168,9 +168,8 @@ def _class_lines(given: Given, class_name: str, found: PlannedPlugin | None) -> 
     elif found.runtime == JAVA:
         yield MigrationFinding(name, class_name, Fate.SAME, f"the jar of {found.location}, in the Java host")
     elif not found.twin:
-        yield MigrationFinding(
-            name, class_name, Fate.SAME, "a Python connector, which Java workers of a mixed group cannot run"
-        )
+        why = "a Python connector, which Java workers cannot run: stop it before a Java worker joins the group"
+        yield MigrationFinding(name, class_name, Fate.DIFFERS if given.mixed_group else Fate.SAME, why)
     elif found.name.startswith(_APACHE):  # a short name may mean another class in Java
         yield MigrationFinding(
             name,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.app.migrate.rules import PYTHON, ConnectorVerdict, Fate, Given, MigrationFinding
+from spark_connect_rt.app.migrate.rules import JAVA, PYTHON, ConnectorVerdict, Fate, Given, MigrationFinding
+from spark_connect_rt.app.offline.group_members import GroupMember
 from spark_connect_rt.config.stored_config import NO_SETTINGS
 from spark_connect_rt.config.worker_settings import DISTRIBUTED
 from spark_connect_rt.errors import DataError
@@ -16,12 +17,14 @@ from spark_connect_rt.topics.store_check import Severity, Stored, StoreFinding, 
 _FAILED = "FAILED"
 
 
-def topic_lines(stored: Stored, findings: Sequence[StoreFinding], workers: Sequence[str]) -> list[MigrationFinding]:
-    """Return what there is to say about topics and group; ``workers``: the members' REST addresses."""
+def topic_lines(
+    stored: Stored, findings: Sequence[StoreFinding], workers: Sequence[GroupMember]
+) -> list[MigrationFinding]:
+    """Return what there is to say about topics and group; ``workers``: the running members."""
     state, _ = fold_configs(stored.configs)
     offsets = _offset_counts(stored)
     lines = [
-        MigrationFinding("group members", str(len(workers)), Fate.SAME, ", ".join(workers) or "no worker runs now"),
+        MigrationFinding("group members", str(len(workers)), Fate.SAME, _members(workers)),
         MigrationFinding(
             stored.names["configs"],
             f"{len(state.connectors())} connectors",
@@ -40,6 +43,25 @@ def topic_lines(stored: Stored, findings: Sequence[StoreFinding], workers: Seque
                 MigrationFinding(f"{finding.topic}: {finding.code}", finding.subject, fate, finding.explanation)
             )
     return lines
+
+
+def _members(workers: Sequence[GroupMember]) -> str:
+    if not workers:
+        return "no worker runs now"
+    urls = ", ".join(worker.url for worker in workers)
+    return f"{counted_workers(workers)}: {urls}"
+
+
+def counted_workers(workers: Sequence[GroupMember]) -> str:
+    """Return how many workers of which kind there are, such as ``2 Java workers and 1 Spark worker``."""
+    names = {JAVA: "Java worker", PYTHON: "Spark worker", "": "worker of unknown kind"}
+    counts = Counter(worker.runtime for worker in workers)
+    words = [f"{counts[kind]} {_plural(name, counts[kind])}" for kind, name in names.items() if counts[kind]]
+    return " and ".join(words)
+
+
+def _plural(name: str, count: int) -> str:
+    return name if count == 1 else name.replace("worker", "workers", 1)
 
 
 def given_connectors(stored: Stored, worker: Mapping[str, str]) -> list[Given]:
@@ -99,10 +121,10 @@ DELAY = "scheduled.rebalance.max.delay.ms"
 _DELAY_DEFAULT_MS: int = DISTRIBUTED[DELAY].default
 
 
-def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[str], must_change: bool) -> list[str]:
-    """Return what to do, in order; ``workers``: REST addresses of the members now, none while no worker runs."""
+def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[GroupMember], must_change: bool) -> list[str]:
+    """Return what to do, in order; ``workers``: the members now, none while no worker runs."""
     group, wait_s = settings.get("group.id") or "?", _wait_s(settings)
-    count = len(workers)
+    members = counted_workers(workers) or "the Java workers"
     first = (
         [f"Change what is marked `change` above, then run connectrt migrate check {file} again"] if must_change else []
     )
@@ -112,8 +134,8 @@ def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[str], 
         "in it).",
         f"On a machine with the same plugin.path: copy {file}, and change `listeners` and `rest.advertised.*`. "
         f"Keep group.id={group}, the three topics and everything else.",
-        f"Start it: connectrt worker {file} (or ./spark-submit.sh). It joins the group of {count or 'the'} Java "
-        f"worker{'' if count == 1 else 's'} and gets its share: see worker_id in GET /connectors/NAME/status.",
+        f"Start it: connectrt worker {file} (or ./spark-submit.sh). It joins the group of {members} "
+        "and gets its share: see worker_id in GET /connectors/NAME/status.",
         "Compare for as long as you like: states, lag, GET /admin/story of the Spark worker. SIGTERM undoes it.",
         f"Stop one Java worker with SIGTERM. While a Java worker is in the group, its work may wait up to {wait_s} "
         f"s ({DELAY}; Java's rule also for workers that leave), then the others take it over.",

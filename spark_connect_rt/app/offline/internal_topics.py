@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from spark_connect_rt.app.offline.group_members import GroupMember, group_members, probe_status
 from spark_connect_rt.app.offline.store_backup import KINDS, BackedUpTopic, StoreBackup
 from spark_connect_rt.base.checked_lines import RawRecord
 from spark_connect_rt.base.ids import TopicPartition
@@ -66,10 +67,22 @@ class InternalTopics:
 
         Raises RetriableError while the group rebalances: they are unknown then.
         """
+        return self._protocol_and_urls()[1]
+
+    def members(self) -> list[GroupMember]:
+        """Return the running workers with their kinds, sorted by URL. Asks each worker if a Java worker may be there.
+
+        Raises RetriableError while the group rebalances: they are unknown then.
+        """
+        protocol, urls = self._protocol_and_urls()
+        return group_members(protocol, urls, probe_status)
+
+    def _protocol_and_urls(self) -> tuple[str, list[str]]:
         found = self._admin.members(self.config.group.group_id)
         if found.metadata and not any(found.metadata):
             raise RetriableError(f"group {self.config.group.group_id} is rebalancing. Try again")
-        return sorted(metadata_of(found.protocol, metadata).url for metadata in found.metadata if metadata)
+        urls = (metadata_of(found.protocol, metadata).url for metadata in found.metadata if metadata)
+        return found.protocol, sorted(urls)
 
     def stored(self, kinds: Collection[str] = KINDS) -> Stored:
         """Return all records of all three topics, or of some: the others seem to be empty."""

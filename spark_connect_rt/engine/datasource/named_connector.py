@@ -6,6 +6,7 @@ Owns where the configuration comes from: the options alone, or a deployed connec
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ from spark_connect_rt.engine.datasource.read_options import (
 )
 from spark_connect_rt.engine.datasource.stream_position import Position, TaskPartition, offsets_of
 from spark_connect_rt.engine.executor.hosting import load_clients, load_named
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.executor_clients import ExecutorClients
 
 log = logging.getLogger(__name__)
@@ -169,10 +170,23 @@ class NamedConnector:
         name = config.get("connector.class")
         if not name:
             raise BadConfigError({"connector.class": ["is missing. Set the class of a source connector"]})
-        found: type[Any] = clients.plugin(name)
+        found = plugin_for_spark(clients.plugin, name)
         if not issubclass(found, SourceConnector):
             raise BadConfigError({"connector.class": [f"{name} is not a source connector"]})
         return found, connector_config(config, found(), clients.plugin)
+
+
+def plugin_for_spark(plugin: Callable[[str], type[Any]], name: str) -> type[Any]:
+    """Return a plug-in's class. Raises NotFoundError, which says how Spark finds a connector of the user's."""
+    try:
+        return plugin(name)
+    except NotFoundError as error:
+        # Without the names of all bundled connectors, which would hide the hint.
+        why = re.sub(r", available connectors are: [^;]*", "", str(error))
+        raise NotFoundError(
+            f"{why}. To use your own connector, install its wheel with pip in the Python of Spark's driver and "
+            "executors, and restart Spark. connectrt plugins install serves only workers"
+        ) from error
 
 
 def planned_tasks(

@@ -28,7 +28,7 @@ from spark_connect_rt.config.client_properties import SOURCE_PRODUCER_DEFAULTS
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.connector_config import SINK
 from spark_connect_rt.config.connectrt_config import OF_SINKS_ONLY, REFUSALS_MAX
-from spark_connect_rt.engine.datasource.named_connector import planned_tasks
+from spark_connect_rt.engine.datasource.named_connector import planned_tasks, plugin_for_spark
 from spark_connect_rt.engine.datasource.read_options import (
     DEFAULTS,
     GivenOptions,
@@ -381,7 +381,7 @@ def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> 
 def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patience_ms: int) -> SinkPlan:
     made = load_clients(clients)
     name = config["connector.class"]
-    found: type[Any] = made.plugin(name)
+    found = plugin_for_spark(made.plugin, name)
     if not issubclass(found, SinkConnector):
         raise BadConfigError({"connector.class": [f"{name} is not a sink connector"]})
     connector: SinkConnector = found()

@@ -6,7 +6,7 @@ import getpass
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -121,6 +121,11 @@ class PluginPlace(Protocol):
         """Remove an installed plug-in. Raises NotFoundError."""
 
 
+def local_source(text: str) -> str:
+    """Return the source of an installation, with an absolute path if it names a file of this machine."""
+    return str(Path(text).absolute()) if Path(text).is_file() else text
+
+
 class OnCluster:
     """The workers of a group: the one that is asked hands on to the others. Raises as the client does."""
 
@@ -138,7 +143,12 @@ class OnCluster:
         return self._session.ask(calls.plugin_settings(name, version))
 
     def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
-        """Have the cluster install a plug-in; return the worker's answer."""
+        """Have the cluster install a plug-in; return the worker's answer.
+
+        A worker on this machine has another working directory, so a local file is sent with its absolute path.
+        """
+        if self._is_here():
+            wanted = replace(wanted, source=local_source(wanted.source))
         return self._session.ask(management_calls.install_plugin(json_of(wanted), self._token()))
 
     def prepare_java(self, name: str, version: str) -> None:
@@ -148,10 +158,14 @@ class OnCluster:
         """Have the cluster remove a plug-in. Raises NotFoundError."""
         self._session.ask(management_calls.remove_plugin(name, version, self._token()))
 
+    def _is_here(self) -> bool:
+        """Return whether every worker that may be asked has a loopback address."""
+        hosts = [urlsplit(address).hostname or "" for address in self._session.client.bases("/admin/plugins")]
+        return all(map(is_loopback, hosts))
+
     def _token(self) -> str:
         """Return the token of this user on this machine, for a worker here; nothing for one elsewhere."""
-        hosts = [urlsplit(address).hostname or "" for address in self._session.client.bases("/admin/plugins")]
-        if not all(map(is_loopback, hosts)):
+        if not self._is_here():
             return ""
         try:
             return read_token(token_file())

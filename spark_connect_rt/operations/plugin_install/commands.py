@@ -32,7 +32,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")
 Check = Annotated[
     bool, typer.Option("--check", help="Also import each plug-in, to find problems that its metadata does not show.")
 ]
-Source = Annotated[str, typer.Argument(help="group:artifact:version, path or URL (.zip .tgz .jar .whl), requirement.")]
+Source = Annotated[
+    str, typer.Argument(help="group:artifact:version, path on the worker or URL (.zip .tgz .jar .whl), requirement.")
+]
 Sha512 = Annotated[str, typer.Option("--sha512", help="The SHA-512 checksum that the file must have.")]
 AsName = Annotated[str, typer.Option("--name", help="Name to use instead of the source's.")]
 AsVersion = Annotated[str, typer.Option("--version", help="Version to use instead of the source's.")]

@@ -87,7 +87,10 @@ def _copy(file: Path, target: Path, limit_bytes: int) -> None:
             raise too_large(str(file), limit_bytes)
         shutil.copyfile(file, target)
     except OSError as error:
-        raise NotFetchedError(f"{file} cannot be read on this worker: {error.strerror or error}") from error
+        raise NotFetchedError(
+            f"{file} cannot be read on this worker: {error.strerror or error}. A path is one of the worker's machine. "
+            "Copy the file there, or use an https:// URL"
+        ) from error
 
 
 def too_large(what: str, limit_bytes: int) -> BadRequestError:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.base.exit_codes import EXIT_PROBLEM
-from spark_connect_rt.cli.files import read_offsets, read_one
+from spark_connect_rt.cli.files import SUFFIXES, read_documents, read_offsets, read_one
 from spark_connect_rt.cli.output import show_data
 from spark_connect_rt.cli.refusals import in_short
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Output, compact, counted
 from spark_connect_rt.cli.terminal import one_line
-from spark_connect_rt.rest.client import management_calls
+from spark_connect_rt.rest.client import calls, management_calls
 
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 _ENDS = {
@@ -68,19 +68,42 @@ def _summary(answer: Mapping[str, Any]) -> str:
     return f"{counted(len(answer['records']), 'record')} in {answer['seconds']:.1f} s; stopped: {why}"
 
 
-def check(session: Session, file: str, output: Output) -> int:
-    """Have a file's connector checked against what it reaches. Exit code 1: a problem."""
-    document = read_one(file)
-    answer = session.ask(management_calls.check(document.config, document.name))
-    if show_data(session, answer, output):
-        return 0 if answer["ok"] else EXIT_PROBLEM
+def names_files(word: str) -> bool:
+    """Return whether a word means a file or folder (``-``: standard input), and not a connector of the group."""
+    return word == "-" or word.lower().endswith(SUFFIXES) or Path(word).exists()
+
+
+def check(session: Session, files: Sequence[str], name: str | None, output: Output) -> int:
+    """Have connectors checked against what they reach. Exit code 1: a problem of at least one.
+
+    Args:
+        session: the session of the command.
+        files: files and folders of connectors, as ``apply`` takes them; ``-`` is standard input.
+        name: a connector of the group instead, checked with the configuration that it has.
+        output: table for people. Others print the answer of one connector, or a list of answers.
+    """
+    checked: list[tuple[str, Mapping[str, str]]]
+    if name is not None:
+        checked = [(name, session.ask(calls.config(name)))]
+    else:
+        checked = [(document.name, document.config) for document in read_documents(files)]
+    answers = [(connector, session.ask(management_calls.check(config, connector))) for connector, config in checked]
+    shown = [answer for _, answer in answers]
+    if not show_data(session, shown[0] if len(shown) == 1 else shown, output):
+        for connector, answer in answers:
+            if len(answers) > 1:
+                session.terminal.line(one_line(connector), "bold")
+            _show_checks(session, answer)
+    return 0 if all(answer["ok"] for answer in shown) else EXIT_PROBLEM
+
+
+def _show_checks(session: Session, answer: Mapping[str, Any]) -> None:
     for line in management_calls.check_lines(answer):
         mark, style = _MARKS.get(line["level"], (line["level"], None))
         setting = f" [{line['setting']}]" if line.get("setting") else ""
         session.terminal.line(f"{mark}  {line['check']}{setting}: {one_line(in_short(line['what']))}", style)
         if line.get("change"):
             session.terminal.line(f"         -> {one_line(line['change'])}")
-    return 0 if answer["ok"] else EXIT_PROBLEM
 
 
 def _show_record(session: Session, number: int, stages: Sequence[Mapping[str, Any]]) -> None:

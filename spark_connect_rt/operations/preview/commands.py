@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt.cli.command import command
-from spark_connect_rt.cli.options import File, Form, connector_names
+from spark_connect_rt.cli.options import File, Files, Form, connector_names
 from spark_connect_rt.cli.reading_options import PANEL
 from spark_connect_rt.cli.session import Session
 from spark_connect_rt.cli.tables import Output
@@ -21,7 +21,12 @@ Seconds = Annotated[float, typer.Option("--seconds", min=1, help="Stop after thi
 From = Annotated[str, typer.Option("--from", help="stored: after the stored offsets; start: from the beginning.")]
 Offsets = Annotated[str | None, typer.Option("--offsets", help="Start at the offsets of this JSON file.")]
 Put = Annotated[bool, typer.Option("--put", help="Also write to the sink, then roll back.")]
-CheckFile = Annotated[str | None, typer.Argument(metavar="[FILE]", help="The same as --filename.")]
+CheckWord = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="A connector of the group, or a file or folder.", autocompletion=connector_names
+    ),
+]
 
 
 def add_preview_commands(cli: typer.Typer) -> None:
@@ -51,11 +56,13 @@ def add_preview_commands(cli: typer.Typer) -> None:
 
     @cli.command(rich_help_panel=PANEL)
     @command
-    def check(session: Session, word: CheckFile = None, file: File = None, output: Form = Output.TABLE) -> int:
-        """Check a connector's hosts, credentials and topics before it is created. Exit code 1: a problem."""
+    def check(session: Session, word: CheckWord = None, files: Files = None, output: Form = Output.TABLE) -> int:
+        """Check hosts, credentials and topics of connectors of files, or of the group. Exit code 1: a problem."""
         from spark_connect_rt.errors import BadRequestError
         from spark_connect_rt.operations.preview import actions as previewing
 
-        if (word is None) == (file is None):
-            raise BadRequestError("check -f FILE")
-        return previewing.check(session, word or file or "-", output)
+        if (word is None) == (not files):
+            raise BadRequestError("check NAME, check -f FILE or check -f FOLDER")
+        if word is None or previewing.names_files(word):
+            return previewing.check(session, files or [word or "-"], None, output)
+        return previewing.check(session, [], word, output)

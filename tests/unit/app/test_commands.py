@@ -12,6 +12,7 @@ from spark_connect_rt.app import standalone
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.quickstart.cdc import run as cdc_run
 from spark_connect_rt.app.wiring import override_policy
+from spark_connect_rt.base.exit_codes import EXIT_BAD_PROPERTIES
 from spark_connect_rt.engine.driver import spark_session as jvm_ahead
 from spark_connect_rt.engine.process_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
@@ -59,6 +60,20 @@ def test_the_change_stream_of_the_quickstart_is_chosen(
     file = worker_file(tmp_path, connectrt_job="quickstart")
     assert CliRunner().invoke(cli, [word.format(file=file) for word in words]).exit_code == 1
     assert run == [("quickstart", delta, keep)]
+
+
+def test_an_incomplete_worker_file_is_refused_before_a_jvm_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead: list[object] = []
+    monkeypatch.setattr(jvm_ahead, "start_jvm_ahead", ahead.append)
+    file = tmp_path / "w.properties"
+    file.write_text("bootstrap.servers=x:1\ngroup.id=g\n")
+    refused = CliRunner().invoke(cli, ["worker", str(file)])
+    assert refused.exit_code == EXIT_BAD_PROPERTIES
+    assert "config.storage.topic: Missing required configuration" in refused.output
+    assert f"{file} is incomplete. connectrt new worker NAME writes a complete file." in refused.output
+    assert ahead == []
 
 
 def test_options_of_the_change_stream_are_refused_elsewhere(tmp_path: Path) -> None:

@@ -11,13 +11,18 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app import entry
+from spark_connect_rt.app.settings_file import REQUIRED
+from spark_connect_rt.config.config_def import REQUIRED as REQUIRED_VALUE
+from spark_connect_rt.config.worker_settings import DISTRIBUTED
 from spark_connect_rt.engine.startup import gateway
+
+COMPLETE = {**dict.fromkeys(REQUIRED, "x"), "group.id": "g", "spark.driver.memory": "2g"}
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "worker.properties"
-    path.write_text("group.id=g\nspark.driver.memory=2g\n")
+    path.write_text("".join(f"{name}={value}\n" for name, value in COMPLETE.items()))
     return path
 
 
@@ -32,7 +37,23 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
 @pytest.mark.parametrize("words", [["worker"], ["standalone"], ["submit"], ["submit", "--standalone"]])
 def test_a_worker_s(words: list[str], file: Path, started: list[dict[str, str]]) -> None:
     assert entry.begin_jvm([*words, str(file), "connector.json", "--set", "group.id = h=i"])
-    assert started == [{"group.id": " h=i", "spark.driver.memory": "2g"}]
+    assert started == [{**COMPLETE, "group.id": " h=i"}]
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_distributed_worker_whose_file_lacks_a_required_setting_starts_no_jvm(
+    name: str, file: Path, started: list[dict[str, str]]
+) -> None:
+    file.write_text("".join(f"{key}={value}\n" for key, value in COMPLETE.items() if key != name))
+    for words in (["worker"], ["submit"]):
+        assert not entry.begin_jvm([*words, str(file)])
+    assert started == []
+    for words in (["standalone"], ["submit", "--standalone"], ["submit", "--set", "connectrt.job=quickstart"]):
+        assert entry.begin_jvm([*words, str(file)]), "which have other required settings"
+
+
+def test_the_required_settings_are_those_that_are_declared_without_a_default() -> None:
+    assert set(REQUIRED) == {key.name for key in DISTRIBUTED if key.default is REQUIRED_VALUE}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +78,8 @@ def test_not_for_what_is_made_otherwise(line: str, file: Path, monkeypatch: pyte
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("JAVA_HOME", "/none")
     monkeypatch.setenv("PYSPARK_PYTHON", "/none")
-    file.write_text(f"group.id=g\n{line}\n")
+    with file.open("a") as lines:
+        lines.write(f"{line}\n")
     assert not entry.begin_jvm(["worker", str(file)])
     assert os.environ["PYSPARK_PYTHON"] == "/none"
 

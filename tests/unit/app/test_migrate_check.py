@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.migrate import check as migrate_check
+from spark_connect_rt.app.offline.group_members import GroupMember
 from spark_connect_rt.base.exit_codes import EXIT_BAD_PROPERTIES, EXIT_MUST_CHANGE
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.topics.store_check import StoreFinding, TopicShape, topic_findings
@@ -23,7 +24,7 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
 
 class Topics(MemoryTopics):
-    """Stands for InternalTopics of a group with one Java worker."""
+    """Stands for InternalTopics of a group with a Java worker and a Spark worker."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,8 +33,8 @@ class Topics(MemoryTopics):
     def shape_findings(self) -> list[StoreFinding]:
         return [finding for shape in self.shapes for finding in topic_findings(shape)]
 
-    def worker_urls(self) -> list[str]:
-        return ["http://java:8083/"]
+    def members(self) -> list[GroupMember]:
+        return [GroupMember("http://java:8083/", "java"), GroupMember("http://spark:8083/", "python")]
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics
     assert report["counts"]["ignored"] == 2
     (broken,) = (entry for entry in report["worker"] if entry["name"] == "plugin.path" and entry["fate"] == "ignored")
     assert "broken.jar is not a valid jar" in broken["why"]
-    assert "of 1 Java worker " in " ".join(report["there"])
+    assert "of 1 Java worker and 1 Spark worker " in " ".join(report["there"])
     shown = CliRunner().invoke(cli, ["migrate", "check", str(file)])
     assert "ignored metric.reporters=com.acme.Reporter" in shown.stdout
     assert "db: io.debezium.connector.postgresql.PostgresConnector runs in the Java host" in shown.stdout
@@ -150,10 +151,10 @@ def test_every_key_of_the_file_has_one_line(file: Path, topics: Topics) -> None:
 def test_a_cluster_that_does_not_answer_is_a_line_of_the_report(
     file: Path, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable() -> list[str]:
+    def unreachable() -> list[GroupMember]:
         raise RetriableError("nobody answers")
 
-    monkeypatch.setattr(topics, "worker_urls", unreachable)
+    monkeypatch.setattr(topics, "members", unreachable)
     code, report = checked(file)
     assert code == EXIT_MUST_CHANGE
     assert report["topics"][0]["why"] == "not read: nobody answers"

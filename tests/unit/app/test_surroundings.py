@@ -11,6 +11,7 @@ import pytest
 from spark_connect_rt.app import entry
 from spark_connect_rt.app.rest.rest_api import settled_listeners
 from spark_connect_rt.app.rest.rest_app import create_app
+from spark_connect_rt.app.settings_file import REQUIRED
 from spark_connect_rt.app.standalone import StandaloneWorker
 from spark_connect_rt.config.worker_config import RestSettings
 from spark_connect_rt.engine.startup.surroundings import require_own_spark
@@ -84,7 +85,9 @@ def test_a_worker_on_a_spark_connect_session_is_refused(
     assert list(refused.value.problems) == [where]
     assert "set spark.master" in str(refused.value.problems)
     file = tmp_path / "worker.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in {"group.id": "g", **settings}.items()))
+    file.write_text(
+        "".join(f"{name}={value}\n" for name, value in {**dict.fromkeys(REQUIRED, "x"), **settings}.items())
+    )
     assert not entry.begin_jvm(["worker", str(file)])
 
 

@@ -122,7 +122,7 @@ def test_missing_or_failed_page_shows_the_reason(browser: Browser, group: StandI
     )
     failed = browser.get("/")
     assert failed.status_code == 500
-    assert all(words in failed.text for words in ("no &lt;b&gt;", "do it", "CRT-1"))
+    assert all(words in failed.text for words in ("no &lt;b&gt;", "do it", "CRT-1, connectrt explain CRT-1 says more"))
     group.answers.clear()
     group.without.add("overview")
     assert "This worker does not serve this" in browser.get("/").text

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec, too_few_brokers
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.internal_topics import internal_topics
 
 SPEC = TopicSpec("statuses", 5)
 
@@ -53,3 +55,22 @@ def test_any_other_failure_is_reported_at_once() -> None:
     with pytest.raises(ConnectError, match="describing the settings of topic statuses"):
         admin.ensure_compacted(SPEC, timeout_ms=10_000)
     admin.close()
+
+
+def test_too_large_a_replication_factor_names_its_setting_and_the_siblings() -> None:
+    settings = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "group.id": "g",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "config.storage.topic": "c",
+        "offset.storage.topic": "o",
+        "status.storage.topic": "s",
+    }
+    specs = internal_topics(distributed_config(settings))
+    assert too_few_brokers(specs["offsets"]) == (
+        "replication factor 3: the cluster has fewer brokers. Set offset.storage.replication.factor to at most the "
+        "number of brokers, and config.storage.replication.factor and status.storage.replication.factor as well. "
+        "On a single broker, all of them are 1"
+    )
+    assert too_few_brokers(TopicSpec("t", 1, 2)) == "replication factor 2: the cluster has fewer brokers"

@@ -136,7 +136,7 @@ def test_create_from_words_and_files_refuses_what_is_there(connectrt: Commands, 
     ended = connectrt("create", "x", f"connector.class={CLASS}")
     assert (ended.code, ended.err) == (
         9,
-        "connectrt: CRT-1190: Connector x already exists\nsee reference/errors.md#crt-1190\n",
+        "connectrt: CRT-1190: Connector x already exists\nconnectrt explain CRT-1190 says more\n",
     )
     assert connectrt("create").code == 2
     assert connectrt("create", "y", "file").code == 2

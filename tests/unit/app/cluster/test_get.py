@@ -182,7 +182,7 @@ def test_missing_endpoint_of_a_java_worker_is_explained_in_a_single_line(
     first, hint, link = ended.err.splitlines()
     assert first == ("connectrt: CRT-1191: this worker does not serve GET /admin/history (http://localhost:8083)")
     assert "Java worker" in hint
-    assert link == "see reference/errors.md#crt-1191"
+    assert link == "connectrt explain CRT-1191 says more"
 
 
 def test_text_of_others_cannot_steer_the_terminal(cluster: StandInCluster, connectrt: Commands) -> None:

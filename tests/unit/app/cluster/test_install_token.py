@@ -103,3 +103,23 @@ def test_the_command_line_shows_the_token_to_workers_of_this_machine(
     assert cluster.headers[-1]["x-connectrt-install-token"] == token
     connectrt("plugins", "install", "g:a:1", "--url", "http://w1")
     assert "x-connectrt-install-token" not in cluster.headers[-1]
+
+
+def test_a_local_file_is_sent_to_a_worker_of_this_machine_as_an_absolute_path(
+    cluster: StandInCluster, connectrt: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.admin["POST /admin/plugins"] = (201, {"name": "o", "version": "1", "plugins": [], "left_out": []})
+    (tmp_path / "dist").mkdir()
+    wheel = tmp_path / "dist" / "orders-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"PK")
+    monkeypatch.chdir(tmp_path)
+    sent = []
+    for source, url in (
+        ("dist/orders-0.1.0-py3-none-any.whl", "http://127.0.0.1:8083"),
+        ("dist/orders-0.1.0-py3-none-any.whl", "http://w1"),
+        ("dist/gone-0.1.0-py3-none-any.whl", "http://127.0.0.1:8083"),
+        ("g:a:1", "http://127.0.0.1:8083"),
+    ):
+        assert connectrt("plugins", "install", source, "--url", url).code == 0
+        sent.append(cluster.bodies[-1]["source"])
+    assert sent == [str(wheel), "dist/orders-0.1.0-py3-none-any.whl", "dist/gone-0.1.0-py3-none-any.whl", "g:a:1"]

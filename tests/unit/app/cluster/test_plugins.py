@@ -39,7 +39,10 @@ def test_plugins_are_listed_installed_and_removed_by_a_context(cluster: StandInC
 def test_cluster_refusals_have_the_exit_codes_of_other_commands(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.admin["/admin/plugins"] = (403, {"message": "not by this client", "code": "CRT-1160"})
     ended = connectrt("plugins", "install", "x", "--url", "http://w1")
-    assert (ended.code, ended.err) == (1, "connectrt: CRT-1160: not by this client\nsee reference/errors.md#crt-1160\n")
+    assert (ended.code, ended.err) == (
+        1,
+        "connectrt: CRT-1160: not by this client\nconnectrt explain CRT-1160 says more\n",
+    )
     cluster.admin["DELETE /admin/plugins/x/1"] = (404, {"message": "no plug-in x 1 is installed"})
     assert connectrt("plugins", "remove", "x", "1", "--url", "http://w1").code == 4
     assert connectrt("plugins", "list", "--context", "nope").code == 4
@@ -90,7 +93,7 @@ def test_advice_names_commands(cluster: StandInCluster, connectrt: Commands) -> 
     assert ended.err.splitlines() == [
         "connectrt: CRT-1021: o-1 is installed already",
         "Install another version, or connectrt plugins remove NAME VERSION first.",
-        "see reference/errors.md#crt-1021",
+        "connectrt explain CRT-1021 says more",
     ]
 
 

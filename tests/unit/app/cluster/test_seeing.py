@@ -91,7 +91,7 @@ def test_describe_a_connector_by_its_name_alone(cluster: StandInCluster, connect
     kind = connectrt("describe", "tasks")
     assert (kind.code, kind.err) == (
         2,
-        "connectrt: CRT-1030: describe tasks NAME: which of the tasks?\nsee reference/errors.md#crt-1030\n",
+        "connectrt: CRT-1030: describe tasks NAME: which of the tasks?\nconnectrt explain CRT-1030 says more\n",
     )
 
 
@@ -322,6 +322,38 @@ def test_check_says_what_to_change(cluster: StandInCluster, connectrt: Commands)
     assert (connectrt("check").code, connectrt("check", str(file), "-f", str(file)).code) == (2, 2)
     answer["ok"] = True
     assert connectrt("check", str(file)).code == 0
+
+
+def test_check_takes_a_folder_and_a_connector_of_the_group(cluster: StandInCluster, connectrt: Commands) -> None:
+    def answer(_: object, body: Any) -> tuple[int, Any]:
+        ok = body["name"] != "bad"
+        line = {
+            "check": "host",
+            "setting": None,
+            "ok": ok,
+            "level": "ok" if ok else "problem",
+            "what": "w",
+            "change": "",
+        }
+        return 200, {"ok": ok, "lines": [line]}
+
+    cluster.admin["POST /admin/check"] = answer
+    folder = connectrt.folder / "orders"
+    folder.mkdir()
+    for name in ("bad", "good"):
+        (folder / f"{name}.json").write_text(f'{{"name": "{name}", "connector.class": "X"}}')
+    for words in (["-f", str(folder)], [str(folder)]):
+        ended = connectrt("check", *words)
+        assert (ended.code, ended.out) == (1, "bad\nPROBLEM  host: w\ngood\nok       host: w\n")
+    assert [found["ok"] for found in json.loads(connectrt("check", "-f", str(folder), "-o", "json").out)] == [
+        False,
+        True,
+    ]
+    assert connectrt("check", "-f", str(folder / "good.json")).out == "ok       host: w\n"
+    cluster.add("here")
+    assert connectrt("check", "here").out == "ok       host: w\n"
+    assert cluster.bodies[-1]["config"] == cluster.connectors["here"]["config"]
+    assert "gone.json" in connectrt("check", "gone.json").err
 
 
 def test_loggers_are_set_on_the_group_or_on_one_worker(cluster: StandInCluster, connectrt: Commands) -> None:

@@ -16,10 +16,13 @@ from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.development.new_project import (
     class_name,
     create_project,
+    create_worker_file,
     module_name,
     name_problem,
     project_files,
 )
+from spark_connect_rt.app.settings_file import read_settings
+from spark_connect_rt.engine.process_plugins import distributed_config
 from spark_connect_rt.errors import BadRequestError
 from tools.prose.measures import rules, violations
 from tools.prose.texts import python_texts
@@ -118,3 +121,18 @@ def test_a_connector_file_that_is_not_there_ends_dev_at_once(tmp_path: Path) -> 
     refused = CliRunner().invoke(cli, ["dev", str(tmp_path / "none.json")])
     assert refused.exit_code == 14
     assert "none.json: is not a file" in refused.output
+
+
+def test_a_new_worker_file_is_complete_and_fits_a_single_broker(tmp_path: Path) -> None:
+    made = CliRunner().invoke(cli, ["new", "worker", "shop", "--folder", str(tmp_path / "etc")])
+    assert made.exit_code == 0, made.output
+    file = tmp_path / "etc" / "shop.properties"
+    assert f"connectrt worker {file}" in made.output
+    config = distributed_config(read_settings(file))
+    assert config.group.group_id == "shop"
+    assert {topic.replication_factor for topic in config.storage.values()} == {1}
+    assert not config.warnings
+    with pytest.raises(BadRequestError, match="exists"):
+        create_worker_file("shop", tmp_path / "etc")
+    with pytest.raises(BadRequestError, match="not a valid name"):
+        create_worker_file("../shop", tmp_path)

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from spark_connect_rt.app.migrate.plugin_catalog import MigrationCatalog, PluginJars
 from spark_connect_rt.app.migrate.rules import Fate, Given, PlannedPlugin, connector_verdict, shown
-from spark_connect_rt.app.migrate.stored_state import steps_back, steps_there
+from spark_connect_rt.app.migrate.stored_state import counted_workers, steps_back, steps_there
 from spark_connect_rt.app.migrate.worker_file import WorkerFile, worker_lines
+from spark_connect_rt.app.offline.group_members import GroupMember, group_members
 from spark_connect_rt.config.worker_settings import DISTRIBUTED, PASSED_ON
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
@@ -146,7 +149,7 @@ def test_no_secret_is_shown() -> None:
 
 def test_the_steps_name_file_group_and_wait_and_the_way_back_what_java_cannot_run() -> None:
     settings = {"group.id": "g", "scheduled.rebalance.max.delay.ms": "7000"}
-    there = "\n".join(steps_there(settings, "w.properties", ["http://a:8083/"], must_change=False))
+    there = "\n".join(steps_there(settings, "w.properties", [GroupMember("http://a:8083/", "java")], must_change=False))
     assert "connectrt worker w.properties" in there
     assert "group.id=g" in there
     assert "up to 7 s" in there
@@ -154,6 +157,42 @@ def test_the_steps_name_file_group_and_wait_and_the_way_back_what_java_cannot_ru
     given = Given("h", {"connector.class": OURS}, "STARTED", 1, (), WORKER)
     back = steps_back(settings, [connector_verdict(given, FakeCatalog(), no_problem)])
     assert back[0].endswith(": h.")
+
+
+@pytest.mark.parametrize(
+    ("class_name", "name"),
+    [
+        ("IcebergSink", "iceberg.catalog.warehouse"),
+        ("DeltaSink", "delta.storage.aws_endpoint"),
+        ("DltSource", "dlt.config.sources.token"),
+        ("LakeflowSource", "lakeflow.option.token"),
+        ("MirrorSource", "source.cluster.bootstrap.servers"),
+        ("ObjectStoreSink", "store.url"),
+    ],
+)
+def test_settings_that_a_connector_reads_by_prefix_are_not_called_ignored(class_name: str, name: str) -> None:
+    catalog = MigrationCatalog(bundled_plugins(), PluginJars([]))
+    found = catalog.find(class_name)
+    assert found is not None
+    assert catalog.unread(found.name, [name, "no.such.setting"]) == ["no.such.setting"]
+
+
+def test_a_connector_that_java_workers_cannot_run_differs_in_a_mixed_group() -> None:
+    line = verdict({"connector.class": OURS}).lines[0]
+    assert line.fate is Fate.DIFFERS
+    assert "stop it before a Java worker joins" in line.why
+    assert verdict({"connector.class": OURS}, mixed_group=False).lines[0].fate is Fate.SAME
+
+
+def test_members_are_counted_by_runtime() -> None:
+    urls = ["http://a:1/", "http://b:1/", "http://c:1/", "http://d:1/"]
+    statuses = {"http://a:1/health/ready": 404, "http://b:1/health/ready": 503, "http://c:1/health/ready": 401}
+    members = group_members("sessioned", urls, statuses.get)
+    assert [member.runtime for member in members] == ["java", "python", "", ""]
+    assert counted_workers(members) == "1 Java worker and 1 Spark worker and 2 workers of unknown kind"
+    ours = group_members("connectrt-sessioned-compact", urls, statuses.get)
+    there = "\n".join(steps_there({"group.id": "g"}, "w.properties", ours, must_change=False))
+    assert "joins the group of 4 Spark workers and gets" in there
 
 
 ICEBERG = {

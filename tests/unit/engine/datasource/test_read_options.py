@@ -8,9 +8,11 @@ import pytest
 
 from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector
 from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
+from spark_connect_rt.engine.datasource.named_connector import plugin_for_spark
 from spark_connect_rt.engine.datasource.read_options import COLUMNS, ReadLimits, connector_config, parse_options
 from spark_connect_rt.engine.executor_clients import KafkaExecutorClients
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.plugins.bundled_plugins import bundled_plugins
 
 FILE = {"connector.class": "FileStreamSource", "file": "/x", "topic": "t"}
 
@@ -123,3 +125,13 @@ def test_option_that_the_connector_refuses_is_named(options: dict[str, str], nam
     with pytest.raises(BadConfigError) as caught:
         cased(options)
     assert named in caught.value.problems
+
+
+def test_an_unknown_connector_is_refused_with_the_way_to_install_ones_own_for_spark() -> None:
+    plugin = bundled_plugins().class_of
+    with pytest.raises(NotFoundError) as refused:
+        plugin_for_spark(plugin, "OrdersSource")
+    words = str(refused.value)
+    assert "which name matches OrdersSource. To use your own connector, install its wheel with pip" in words
+    assert "FileStreamSink" not in words
+    assert plugin_for_spark(plugin, "FileStreamSource").__name__ == "FileStreamSourceConnector"
