@@ -86,6 +86,7 @@ def outsiders_find_the_workers(group: Group, *names: str) -> None:
     settings = group.workers[names[0]].properties
     with InternalTopics(settings) as topics:
         assert topics.worker_urls() == urls
+        assert [(member.url, member.runtime) for member in topics.members()] == [(url, "python") for url in urls]
         assert topics.group_runs()
     assert sorted(row[0] for row in read_table("workers", settings)) == urls
 
