@@ -101,4 +101,7 @@ def test_the_quickstart_brings_its_settings_along() -> None:
     assert quickstart.bundled_settings() == ROOT / "conf" / "quickstart.properties"
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
     installed = Path(quickstart.__file__).with_name("quickstart.properties").relative_to(ROOT)
-    assert wheel["force-include"] == {"conf/quickstart.properties": installed.as_posix()}
+    assert wheel["force-include"] == {
+        "conf/quickstart.properties": installed.as_posix(),
+        "docs/reference/errors.md": "spark_connect_rt/cli/errors.md",  # connectrt explain
+    }

@@ -218,7 +218,7 @@ def test_an_empty_page_says_what_to_do_first(browser: Browser, group: StandIn, p
     for kept in (group.connectors, group.events, group.changes, group.letters, group.loggers):
         kept.clear()  # type: ignore[attr-defined]
     if path != "/":
-        group.connectors["new"] = {"row": fresh, "config": {}, "tasks": [], "offsets": [], "topics": []}
+        group.connectors["new"] = {"row": fresh, "config": {}, "tasks": [], "offsets": [], "topics": [], "tables": []}
     group.answers["GET", "/admin/connectors/new/logs"] = 200, {"lines": []}
     group.plugins["installed"] = []
     assert words in browser.get(path).text
