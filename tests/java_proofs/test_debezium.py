@@ -180,5 +180,5 @@ def test_migrate_check_says_what_becomes_of_javas_group(both: JavaBesideOurs, da
         "name": "group members",
         "value": "1",
         "fate": "same",
-        "why": f"{both.java.rest.url}/",
+        "why": f"1 Java worker: {both.java.rest.url}/",
     }
