@@ -97,7 +97,7 @@ def _key_findings(
             return [Finding(CHECK, ID_COLUMNS, Level.PROBLEM, what, change)]
     if not settings.upsert or wanted or (loaded is not None and loaded.key_columns):
         return []
-    converter = config.get("key.converter", "").rpartition(".")[2].removesuffix("Converter")
+    converter = (config.get("key.converter") or "").rpartition(".")[2].removesuffix("Converter")
     change = f'Set {ID_COLUMNS}, or give records a key with fields, such as {{"id": 1}}.'
     if converter in _KEYS_WITHOUT_FIELDS:
         what = f"rows of table {table} have no key: keys of the {converter}Converter have no fields"

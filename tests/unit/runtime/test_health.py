@@ -84,7 +84,9 @@ def test_reason_why_no_process_can_be_opened_is_in_the_status_and_an_event(clust
         return progress and progress.reason
 
     cluster.until(lambda: shown() == reason)
-    assert any(reason in event.summary and event.task == 0 for event in worker.events.events())
+    cluster.until(  # the tick notes the status first
+        lambda: any(reason in event.summary and event.task == 0 for event in worker.events.events())
+    )
     assert statuses(worker)[:3] == (200, 200, 200)  # it is not late yet
     worker.runner._on_event(TaskWaiting(task, run, 0))
     cluster.until(lambda: shown() is None)
