@@ -46,6 +46,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("cli.md", "connectrt logs lines-out/0 --follow"): _ENDLESS,
     ("cli.md", "connectrt top"): _ENDLESS,
     ("delta.md", "connectrt patch lake-orders delta.root=s3://"): "needs an object store",
+    ("delta.md", "connectrt patch lake-orders delta.root=uc://"): "needs Databricks",
     ("alerts.md", "connectrt describe"): "describes a connector, as cli.md does",
     ("deploy.md", "connectrt new worker"): "writes a file: tests/unit/app/development/test_new_project.py",
     ("deploy.md", "connectrt class-archive"): "takes half a minute: tests/integration/java",

@@ -145,7 +145,10 @@ class SparkCluster:
 
     def state(self) -> dict[str, object]:
         """Return what the Master says of itself, nothing when it does not answer."""
-        found = get_json(f"http://{HOST}:{self._master_ui}/json/")
+        try:
+            found = get_json(f"http://{HOST}:{self._master_ui}/json/")
+        except ValueError:  # while it starts, it answers without JSON
+            return {}
         return found if isinstance(found, dict) else {}
 
     def executors(self) -> list[psutil.Process]:

@@ -136,6 +136,9 @@ def test_pyiceberg_and_duckdb_read_exactly_the_rows_of_postgresql(running: Runni
     assert lake._table is not None
     by_duckdb = duckdb_rows(lake._table.metadata_location, "id", ", ".join(COLUMNS))
     assert [tuple(row.values()) for row in by_duckdb] == rows
+    (table,) = running.rest.request("GET", f"/admin/connectors/{lake.sink}").json()["tables"]
+    assert table["table"] == "shop.orders"
+    assert min(table["commits"], table["commit_ms"], table["rows"]) > 0, table
 
 
 def test_the_same_topic_keeps_a_delta_table_equal(running: Running) -> None:

@@ -245,15 +245,6 @@ def assert_duckdb_reads_the_same(lake: IcebergLake, kind: str) -> None:
     assert [(row["key"], row["n"]) for row in by_duckdb] == lake.rows(kind)
 
 
-def assert_progress_is_shown(worker: OurWorkerProcess, group: str, lakes: tuple[Lake, ...]) -> None:
-    for lake in lakes:
-        for kind in lake.kinds:
-            answer = worker.rest.request("GET", f"/admin/connectors/{group}-{lake.name}-{kind}")
-            (table,) = answer.json()["tables"]
-            assert table["table"] == f"shop.{kind}"
-            assert min(table["commits"], table["commit_ms"]) > 0, table
-
-
 def test_killed_and_frozen_workers_write_every_record_exactly_once(
     broker: EmbeddedKafka, s3: S3Server, tmp_path: Path
 ) -> None:
@@ -304,6 +295,5 @@ def test_killed_and_frozen_workers_write_every_record_exactly_once(
             assert_every_record_once(lake, changes, logged)
         for kind in KINDS:
             assert_duckdb_reads_the_same(iceberg, kind)
-        assert_progress_is_shown(workers[0], group, lakes[:2])
         for worker in workers:
             assert worker.stop() == 0
