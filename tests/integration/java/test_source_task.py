@@ -450,7 +450,7 @@ def test_transactions_of_polls_and_of_time(sources: Sources, boundary: str) -> N
 def test_no_transaction_ends_within_a_moved_key(sources: Sources, boundary: str) -> None:
     """Debezium resumes behind all records of a changed key once one of them is committed."""
     limits = {"transaction_boundary": boundary, "transaction_boundary_interval_ms": "50"}
-    launch = sources.obedient("a", *[""] * 20, "b{", "hang", eos=True, **limits)
+    launch = sources.obedient("a", *[""] * 150, "b{", "hang", eos=True, **limits)  # 3 s: "a" is committed
     sources.has("a")
     time.sleep(4 * transactional_task_writer.COMMIT_EACH_S)
     assert sources.values() == ["a"]
