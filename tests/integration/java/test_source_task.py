@@ -450,8 +450,8 @@ def test_transactions_of_polls_and_of_time(sources: Sources, boundary: str) -> N
 def test_no_transaction_ends_within_a_moved_key(sources: Sources, boundary: str) -> None:
     """Debezium resumes behind all records of a changed key once one of them is committed."""
     limits = {"transaction_boundary": boundary, "transaction_boundary_interval_ms": "50"}
-    launch = sources.obedient("a", *[""] * 150, "b{", "hang", eos=True, **limits)  # 3 s: "a" is committed
-    sources.has("a")
+    launch = sources.obedient("a", *[""] * 50, "b{", "hang", eos=True, **limits)  # a second: "a" is committed
+    sources.worker.until(lambda: "hang" in sources.notes())
     time.sleep(4 * transactional_task_writer.COMMIT_EACH_S)
     assert sources.values() == ["a"]
     for pid in pids():
@@ -460,7 +460,10 @@ def test_no_transaction_ends_within_a_moved_key(sources: Sources, boundary: str)
     assert not sources.worker.of(launch, TaskFailed)
 
 
-def test_moved_key_is_committed_whole_or_once_nothing_follows(sources: Sources) -> None:
+def test_moved_key_is_committed_whole_or_once_nothing_follows(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactional_task_writer, "COMMIT_EACH_S", 0.0)  # a transaction for each poll
     sources.obedient("a", "b{", "c}", "", "d{", eos=True, transaction_boundary="poll")
     sources.has("a", "b", "c", "d")
     stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)

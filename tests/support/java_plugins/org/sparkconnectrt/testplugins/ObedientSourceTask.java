@@ -19,8 +19,8 @@ import org.apache.kafka.connect.source.TransactionContext;
  * a record of value a, {@code a>t2} one for topic t2, {@code a+} and {@code a-} commit and abort
  * the transaction behind it, {@code +} and {@code -} behind the poll, {@code a?} is unlike its
  * schema, {@code a&#123;} and {@code a&#125;} have the headers of Debezium's delete and insert of a
- * changed key, {@code hang} never returns, {@code $} notes the setting "label" as it is now. The offset {"n": line} of partition
- * {"name": connector} is the line behind. Notes go to {@code file}.
+ * changed key, {@code hang} never returns, {@code $} notes the setting "label" as it is now. The
+ * offset {"n": line} of partition {"name": connector} is the line behind. Notes go to {@code file}.
  */
 public final class ObedientSourceTask extends SourceTask {
   private Path notes;
@@ -65,7 +65,10 @@ public final class ObedientSourceTask extends SourceTask {
         case "$" -> note("label " + context.configs().get("label"));
         case "!" -> Runtime.getRuntime().halt(1);
         case "" -> Thread.sleep(20);
-        case "hang" -> Thread.sleep(Long.MAX_VALUE);
+        case "hang" -> {
+          note("hang");
+          Thread.sleep(Long.MAX_VALUE);
+        }
         default -> records.add(record(word, transactions));
       }
     }
