@@ -52,6 +52,7 @@ LEFT_OUT: Mapping[tuple[str, str], str] = {
     ("deploy.md", "connectrt class-archive"): "takes half a minute: tests/integration/java",
     ("format.md", "connectrt offsets reconcile"): "needs the checkpoint of a query: tests/integration/spark",
     ("iceberg.md", "connectrt patch lake-orders iceberg.catalog.type=rest"): "needs a REST catalog",
+    ("iceberg.md", "connectrt quickstart --cdc"): "tests/e2e/test_quickstart_cdc.py",
     (
         "iceberg.md",
         "connectrt table",

@@ -16,7 +16,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -150,6 +150,8 @@ class IcebergLake(Lake):
         folder.mkdir(parents=True)
         self.database, self.warehouse = folder / "catalog.db", folder / "warehouse"
         SqlCatalog("iceberg", **self._catalog())  # makes its tables
+        with closing(sqlite3.connect(self.database)) as session:
+            session.execute("PRAGMA journal_mode=WAL")  # else a frozen process that reads would block all commits
         catalog = {f"iceberg.catalog.{name}": value for name, value in self._catalog().items()}
         # This process reads the metadata that it found some commits ago, which may be many on a busy machine.
         kept = {"iceberg.tables.auto-create-props.write.metadata.previous-versions-max": "1000"}
@@ -218,9 +220,13 @@ class Changes(threading.Thread):
 
 
 @contextmanager
-def frozen(worker: OurWorkerProcess) -> Iterator[None]:
-    """Stop a worker's process for at least twice the time that its groups wait for it."""
-    os.kill(worker.pid, signal.SIGSTOP)
+def frozen(worker: OurWorkerProcess, lake: IcebergLake) -> Iterator[None]:
+    """Stop a worker's process for at least twice the time that its groups wait for it.
+
+    It does not hold the write lock of the catalog's SQLite file then, which would stop every other writer.
+    """
+    with lake.without_commits():
+        os.kill(worker.pid, signal.SIGSTOP)
     frozen_s = time.monotonic()
     yield
     while time.monotonic() - frozen_s < 2 * SESSION_MS / 1000:
@@ -286,7 +292,7 @@ def test_killed_and_frozen_workers_write_every_record_exactly_once(
         await_more_rows()
         assert orphans & iceberg.data_files(), "the kill left a data file without a commit"
 
-        with frozen(workers[1]):
+        with frozen(workers[1], iceberg):
             await_more_rows()
         await_more_rows()
 
