@@ -90,7 +90,8 @@ def running() -> Iterator[Running]:
         process.wait()
         run.rest.close()
         left = lambda: processes_below(folder)  # noqa: E731
-        until(lambda: left() == [], 30, "nothing is left of a killed run", left)
+        # Where the class archive is missing, the script makes it behind the first run, which takes a minute.
+        until(lambda: left() == [], 150, "nothing is left of a killed run", left)
         shutil.rmtree(folder, ignore_errors=True)
 
 
