@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from spark_connect_rt.base.concurrency import Clock
 from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.base.traces import error_of
 from spark_connect_rt.config.spark_connectors import TableFlushSettings
 from spark_connect_rt.engine.task_runner import (
     BatchDurable,
@@ -408,8 +409,8 @@ class WorkerTask:
         if self._trace is not None or self._life is Life.STOPPED:
             return
         self._trace = event.trace
-        last_line = (event.trace.strip().splitlines() or ["(no trace)"])[-1]
-        log.error("task=%s gen=%d %s -> FAILED: %s", self.id, self.launch.generation, self._state.name, last_line)
+        error = error_of(event.trace).splitlines()[0]
+        log.error("task=%s gen=%d %s -> FAILED: %s", self.id, self.launch.generation, self._state.name, error)
         if not self._fenced:
             self._become(State.FAILED)
             self._services.report(State.FAILED, trace=event.trace)
