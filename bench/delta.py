@@ -4,8 +4,8 @@ A table of 1,000,000 keys and 10 columns gets commits of 50,000 changes each, fr
 commits warm up, ten are measured, in CPU seconds of all processes of a side: Python alone for ours, Python and the JVM
 for Spark. A run is ``exact`` if delta-rs reads the rows of the history from the table. Appends are ours only.
 
-Spark gets the changes as Parquet files, one in each micro-batch, so neither side reads from Kafka. It has an
-environment of its own with Spark 4.1, because Delta Lake has no release for newer ones.
+Spark gets the changes as Parquet files, one in each micro-batch, so neither side reads from Kafka. It has a
+separate environment with Spark 4.1, because Delta Lake has no release for newer ones.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ SNAPSHOTS = 1_000
 
 
 def measured(part: str, table_format: str, short: bool) -> dict[str, Any]:
-    """Return the figures of a part, measured in a process of its own."""
+    """Return the figures of a part, measured in a separate process."""
     command = [sys.executable, "-m", "bench.table_sink", part, table_format, "short" if short else "long"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr[-2000:]

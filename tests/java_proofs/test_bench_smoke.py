@@ -1,4 +1,4 @@
-"""``./bench.sh java iceberg --short``: each benchmark of connectors in Java ends, beside Java Connect, and is exact."""
+"""``./bench.sh java iceberg --short``: each benchmark of connectors in Java ends next to Java Connect and is exact."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class DoorRules:
     Attributes:
         clients: OAuth2 clients, id -> secret. Their tokens expire when ``revoke`` is called.
         tokens: bearer tokens that are valid now.
-        refused: pattern of ``METHOD path`` that nobody has the permission for. Empty: everything is allowed.
+        refused: pattern of ``METHOD path`` that is refused to every user. Empty: everything is allowed.
         lost_answers: how many commits are passed on without answering the client.
         lost_requests: how many commits are not passed on, without an answer.
         away: whether every connection is closed without an answer.

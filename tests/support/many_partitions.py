@@ -1,4 +1,4 @@
-"""Writes rows to an Iceberg table of many partitions in a process of its own, and measures the memory of it.
+"""Writes rows to an Iceberg table of many partitions in a separate process, and measures the memory of it.
 
 Run as ``python -m tests.support.many_partitions FOLDER PARTITIONS COMMITS UPSERT``. Prints JSON: the greatest resident
 memory of the process in MiB, before the first record and at the end, and the rows and files of the table.

@@ -206,7 +206,7 @@ def _element(setting: str, name: str, catalog: ClassCatalog, config: Mapping[str
     if found is None or found.problem:
         return Element(setting, name, "")
     in_java = found if found.runtime == JAVA else None
-    if beside == JAVA and in_java is None:  # a Java connector gets the Java one, where there is one
+    if beside == JAVA and in_java is None:  # a Java connector gets its Java stage, if the name has one
         in_java = found if found.name.startswith(_APACHE) else catalog.find(name, runtime=JAVA)
     return Element(setting, found.name, JAVA if in_java else PYTHON)
 

@@ -135,7 +135,7 @@ class StoreInput:
         return None
 
     def close(self) -> None:
-        """Do nothing: there is no connection of this object alone."""
+        """Do nothing: the object shares its connections."""
 
 
 class _StoreReader(io.RawIOBase):
