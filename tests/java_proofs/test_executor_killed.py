@@ -145,7 +145,7 @@ def flow(
     java: Java,
     cluster: SparkCluster,
     database: CapturedDatabase,
-    wheel: Path,  # noqa: F811
+    wheel: Path,
     python_without_the_package: Path,  # noqa: F811
 ) -> Iterator[OnExecutors]:
     folder = tmp_path_factory.mktemp("on-executors")

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from tests.e2e.commands import until
 from tests.support.captured_database import CONVERTERS
-from tests.support.java_beside_ours import SIDES, JavaBesideOurs
+from tests.support.java_beside_ours import LIMIT_S, SIDES, JavaBesideOurs
 from tests.support.java_plugins import DEBEZIUM_MARIADB, DEBEZIUM_MYSQL, plugin_folder
 from tests.support.mariadb_server import MariaDbServer
 from tests.support.topic_content import Content, normalised
@@ -76,12 +77,25 @@ def test_snapshot_changes_and_a_new_column_are_the_same(
     topic, servers, database = f"{kind}.of_{kind}.items", broker.bootstrap_servers, f"of_{kind}"
     both.create(kind, {side: config(kind, server, servers, side) for side in SIDES})
     both.await_count(topic, ROWS)
+    server.run("INSERT INTO items VALUES (9998, 'y', 1)", database)
+    both.await_key(topic, b'{"id":9998}')
+    await_end_of_snapshot(both, f"{kind}-ours")  # a kill before it would begin another one, which reads later rows
     server.run("UPDATE items SET name = 'changed' WHERE id < 500; DELETE FROM items WHERE id >= 1900", database)
     both.kill_host(f"debezium-connector-{kind}")
     server.run("ALTER TABLE items ADD COLUMN price decimal(10, 2) DEFAULT 1.5", database)
     server.run("INSERT INTO items VALUES (9999, 'z', 2)", database)
     both.await_key(topic, b'{"id":9999}')
     both.assert_equal(topic, _of_any_connection)
+
+
+def await_end_of_snapshot(both: JavaBesideOurs, name: str) -> None:
+    """Wait until a connector of ours has stored an offset behind its snapshot."""
+
+    def is_stored() -> bool:
+        found = both.ours.rest.request("GET", f"/connectors/{name}/offsets").json()["offsets"]
+        return bool(found) and not any("snapshot" in entry["offset"] for entry in found)
+
+    until(is_stored, LIMIT_S, "the offset behind the snapshot is stored", every_s=0.2)
 
 
 def _of_any_connection(content: Content) -> Content:
