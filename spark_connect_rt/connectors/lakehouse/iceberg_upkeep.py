@@ -7,7 +7,7 @@ the next one tries again. Stored offsets are never part of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,7 +30,14 @@ from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     file_system,
     writer_of,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LostRace, NewFile, Positions
+from spark_connect_rt.connectors.lakehouse.table_port import (
+    Committed,
+    LiveFile,
+    LostRace,
+    NewFile,
+    Positions,
+    dead_rows_by_file,
+)
 
 log = logging.getLogger(__name__)
 SMALL_SHARE = 4  # a file is small below a quarter of the target size
@@ -213,19 +220,23 @@ def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> 
         if loaded is None or loaded.snapshot is None:
             break
         files, deletes = loaded.live_files(), loaded.delete_files()
-        dead = loaded.dead_rows() if deletes else {}
+        found = list(loaded.dead_rows([file.file_path for file in deletes]))
+        dead = dead_rows_by_file(found)
+        named: dict[str, set[str]] = {}
+        for name, path, _ in found:
+            named.setdefault(name, set()).add(path)
         partitions = {path: (file.detail.spec_id, partition_of(file.detail)) for path, file in files.items()}
         due = len(deletes) >= max(1, least)
         target_bytes = min(store.settings.target_bytes, MOST_BYTES)
         rewrites = plan_rewrites(files, partitions, dead, target_bytes, least, deletes_due=due)
         if not rewrites:
-            finished = _finished_deletes(loaded, deletes, files.keys()) if due else []
+            finished = _finished_deletes(deletes, named, files.keys()) if due else []
             if finished:  # another writer rewrote their data files and left them
-                paths = [file.file_path for file in finished]
-                loaded.commit_change(SnapshotChange((), paths, replaces=True))
+                loaded.commit_change(SnapshotChange((), finished, replaces=True))
                 report.removed_deletes += len(finished)
             break
-        if not _rewrite(store, loaded, rewrites[0], files, deletes, dead, report):
+        finished = _finished_deletes(deletes, named, files.keys() - set(rewrites[0].paths))
+        if not _rewrite(store, loaded, rewrites[0], finished, dead, report):
             report.lost_races += 1
             break
     return report
@@ -235,12 +246,14 @@ def _rewrite(
     store: IcebergTableStore,
     loaded: LoadedIcebergTable,
     rewrite: Rewrite,
-    files: Mapping[str, LiveFile],
-    deletes: Sequence[DataFile],
+    finished: Sequence[str],
     dead: Mapping[str, Positions],
     report: CompactionReport,
 ) -> bool:
-    """Write the live rows of some files to new ones, and swap them in one commit. Returns whether it won."""
+    """Write the live rows of some files to new ones, and swap them in one commit. Returns whether it won.
+
+    `finished`: URIs of the delete files that go with them.
+    """
     new: list[NewFile] = []
     gathered: list[pa.RecordBatch] = []
     for batch in _live_batches(loaded, rewrite.paths, dead):
@@ -250,10 +263,7 @@ def _rewrite(
             gathered.clear()
     if gathered:
         new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
-    finished = _finished_deletes(loaded, deletes, files.keys() - set(rewrite.paths))
-    change = SnapshotChange(
-        [file.detail for file in new], [*rewrite.paths, *(file.file_path for file in finished)], replaces=True
-    )
+    change = SnapshotChange([file.detail for file in new], [*rewrite.paths, *finished], replaces=True)
     result = loaded.commit_change(change)
     if isinstance(result, LostRace):
         discard_files(loaded.table, [file.path for file in new])
@@ -279,9 +289,9 @@ def _live_batches(
             yield batch if gone is None else batch.filter(pa.array(~np.isin(rows, gone)))
 
 
-def _finished_deletes(loaded: LoadedIcebergTable, deletes: Sequence[DataFile], stay: Collection[str]) -> list[DataFile]:
-    """Return the delete files that name no data file which stays. Others stay: they may name several files."""
-    return [file for file in deletes if not loaded.files_with_deletes(file) & set(stay)]
+def _finished_deletes(deletes: Iterable[DataFile], named: Mapping[str, Set[str]], stay: Set[str]) -> list[str]:
+    """Return the URIs of the delete files that name no data file which stays. Others stay: they may name several."""
+    return [file.file_path for file in deletes if not named.get(file.file_path, frozenset()) & stay]
 
 
 def is_due(loaded: LoadedIcebergTable, snapshots_kept: int, least: int) -> tuple[bool, bool]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     MOST_BYTES,
@@ -32,7 +32,7 @@ class Lake:
 
     def __init__(self, folder: Path, partition_by: list[str]) -> None:
         warehouse = (folder / "warehouse").as_uri()
-        self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse)
+        self.catalog = RememberingSqlCatalog("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse)
         self.store = IcebergTableStore(lambda: self.catalog, NAME, "sink", partition_by=partition_by)
         self.store.create(SCHEMA, ["id"])
         self.commits = 0
