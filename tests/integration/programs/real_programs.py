@@ -105,7 +105,9 @@ def tap_rest(url: str) -> RealProgram:
     pages = {"pagination_request_style": "jsonpath_paginator", "next_page_token_path": "$.next"}
     config = {"api_url": url, "auth_method": "bearer_token", "streams": [stream], **pages}
     secret = json.dumps({"bearer_token": TOKEN})
-    return RealProgram("singer", config, {"singer.requirement": f"{TAP_REST} {PKG_RESOURCES}", "singer.secret.config": secret})
+    return RealProgram(
+        "singer", config, {"singer.requirement": f"{TAP_REST} {PKG_RESOURCES}", "singer.secret.config": secret}
+    )
 
 
 def manifest(url: str) -> RealProgram:
