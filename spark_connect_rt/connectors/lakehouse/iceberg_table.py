@@ -454,11 +454,21 @@ class LoadedIcebergTable:
             delete_old_metadata(self.table, response.metadata)
         return Committed(str(staged.snapshot_id))
 
-    def _delete_files(self, dead_rows: Mapping[str, Positions]) -> list[tuple[DataFile, Collection[str]]]:
+    def write_deletes(
+        self, dead_rows: Mapping[str, Positions], details: Mapping[str, DataFile] | None = None
+    ) -> list[DataFile]:
         """Write one position delete file for each partition of the data files that lose rows.
 
-        Returns each with the URIs of the data files.
+        Args:
+            dead_rows: URI of each data file -> rows, ascending.
+            details: the data files by URI. None: they are live.
         """
+        return [file for file, _ in self._delete_files(dead_rows, details)]
+
+    def _delete_files(
+        self, dead_rows: Mapping[str, Positions], details: Mapping[str, DataFile] | None = None
+    ) -> list[tuple[DataFile, Collection[str]]]:
+        """Do what `write_deletes` does, and return each file with the URIs of the data files that it names."""
         if not dead_rows:
             return []
         if self.table.metadata.format_version < 2:
@@ -466,10 +476,11 @@ class LoadedIcebergTable:
                 f"table {self._store.name}: rows of a table of format version 1 cannot be deleted. Upgrade it: "
                 "ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '2')."
             )
-        live = self.live_files()
+        if details is None:
+            details = {path: file.detail for path, file in self.live_files().items()}
         groups: dict[tuple[int, tuple[Any, ...]], dict[str, Positions]] = {}
         for path, positions in dead_rows.items():
-            file = live[path].detail  # the old row's partition counts, also if the row has moved to another
+            file = details[path]  # the old row's partition counts, also if the row has moved to another
             groups.setdefault((file.spec_id, partition_of(file)), {})[path] = positions
         made: list[tuple[DataFile, Collection[str]]] = []
         for (spec_id, partition), rows in groups.items():

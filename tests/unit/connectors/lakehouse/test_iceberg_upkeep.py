@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
+from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     MOST_BYTES,
+    MOST_TRIES,
     compact,
     expire_snapshots,
     find_orphans,
@@ -20,7 +22,13 @@ from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     plan_rewrites,
     remove_orphans,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, StoredOffset, TableCommit
+from spark_connect_rt.connectors.lakehouse.table_port import (
+    CommitResult,
+    Committed,
+    LiveFile,
+    StoredOffset,
+    TableCommit,
+)
 from tests.contract.table_store_contract import PLACE, SCHEMA, rows_of
 from tests.support.lakehouse_readers import duckdb_rows
 
@@ -144,25 +152,85 @@ def test_compaction_keeps_rows_and_offsets_and_removes_deletes(tmp_path: Path, p
     assert compact(lake.store, 2).rewritten == 0
 
 
-def test_compaction_gives_way_to_another_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def commits_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch, commits: Iterable[Callable[[], object]]) -> None:
+    """Have another writer make its next commit whenever the compaction is about to."""
+    commit_change = LoadedIcebergTable.commit_change
+    pending = iter(commits)
+
+    def late(loaded: LoadedIcebergTable, change: SnapshotChange) -> CommitResult:
+        if change.replaces and (commit := next(pending, None)) is not None:
+            commit()
+        return commit_change(loaded, change)
+
+    monkeypatch.setattr(LoadedIcebergTable, "commit_change", late)
+
+
+@pytest.mark.parametrize("partition_by", [[], ["bucket(2, id)"]])
+def test_rows_that_others_delete_meanwhile_are_deleted_in_the_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: list[str]
+) -> None:
+    lake = Lake(tmp_path, partition_by)
+    paths = [path for start in range(0, 20, 5) for path in lake.commit(*range(start, start + 5))]
+    lake.commit(90, dead={paths[0]: [1]})
+    stayed: list[int] = []
+
+    def upsert(number: int) -> None:
+        lake.commit(number, dead={paths[-1]: [number - 50], paths[0]: [0]})
+        stayed[:] = lake.ids()
+
+    commits_meanwhile(lake, monkeypatch, [lambda: upsert(50), lambda: lake.commit(70), lambda: upsert(51)])
+    report = compact(lake.store, 2, at_most=1)
+    assert report.lost_races == 3
+    assert report.rewritten >= 2
+    assert lake.ids() == stayed
+    assert {50, 51, 70} <= set(stayed)
+    assert compact(lake.store, 1).rewritten > 0
+    assert lake.ids() == stayed
+    assert not lake.loaded().delete_files()
+
+
+def test_compaction_gives_way_to_another_that_took_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         lake.commit(number)
-    write = LoadedIcebergTable.write
-
-    def write_late(loaded: LoadedIcebergTable, rows: Any) -> Any:
-        monkeypatch.setattr(LoadedIcebergTable, "write", write)
-        lake.commit(50)
-        return write(loaded, rows)
-
-    monkeypatch.setattr(LoadedIcebergTable, "write", write_late)
     files_before = lake.files()
+    taken: list[str] = []
+
+    def compact_as_other() -> None:
+        table = lake.catalog.load_table(NAME)
+        table.overwrite(table.scan().to_arrow())
+        taken.extend(name for name in lake.files() - files_before if name.endswith(".parquet"))
+
+    commits_meanwhile(lake, monkeypatch, [compact_as_other])
     report = compact(lake.store, 2)
     assert (report.rewritten, report.lost_races) == (0, 1)
-    assert lake.ids() == [0, 1, 2, 3, 50]
-    own = {name for name in lake.files() - files_before if name.endswith(".parquet")}
-    assert len(own) == 1  # the other writer's: the compaction's file is deleted
-    assert compact(lake.store, 2).rewritten == 5
-    assert lake.ids() == [0, 1, 2, 3, 50]
+    assert lake.ids() == [0, 1, 2, 3]
+    left = {name for name in lake.files() - files_before if name.endswith(".parquet")}
+    assert len(left) == 1, taken  # the other's file: that of the compaction is deleted
+
+
+def test_compaction_gives_up_after_some_lost_races(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        lake.commit(number)
+    commits_meanwhile(lake, monkeypatch, (lambda at=at: lake.commit(at) for at in range(100, 200)))
+    report = compact(lake.store, 2)
+    assert (report.rewritten, report.lost_races) == (0, MOST_TRIES)
+    assert lake.ids() == [0, 1, 2, 3, *range(100, 100 + MOST_TRIES)]
+    assert len(list(lake.loaded().live_files())) == 4 + MOST_TRIES
+
+
+def test_compaction_gives_way_to_a_rollback(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = lake.commit(1, 2)[0]
+    lake.commit(3)
+    snapshot = lake.loaded().snapshot
+    assert snapshot is not None
+    lake.commit(4, dead={path: [0]})
+
+    def roll_back() -> None:
+        lake.catalog.load_table(NAME).manage_snapshots().rollback_to_snapshot(int(snapshot)).commit()
+
+    commits_meanwhile(lake, monkeypatch, [roll_back])
+    assert compact(lake.store, 1).rewritten == 0
+    assert lake.ids() == [1, 2, 3]
 
 
 def test_sink_on_an_older_state_loses_against_a_compaction(lake: Lake) -> None:
