@@ -1,13 +1,15 @@
 """Upkeep of an Iceberg table: old snapshots expire, small files and position deletes are rewritten, orphans removed.
 
-Each step is a commit on a loaded state, like the sink's own. If another writer is faster, the step changes nothing, and
-the next one tries again. Stored offsets are never part of it.
+Each step is a commit on a loaded state, like the sink's own. If another writer is faster, it is tried again a few times
+on the newer state. Stored offsets are never part of it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate, TableRequirement
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange, partition_of
 from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     IcebergTableStore,
@@ -38,11 +41,14 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     Positions,
     dead_rows_by_file,
 )
+from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)
 SMALL_SHARE = 4  # a file is small below a quarter of the target size
 MOST_BYTES = 64 << 20  # of files in one rewrite: it has to be short, or busy writers win every race
-MOST_TRIES = 8  # of a rewrite's commit: a further one costs a few small files
+MOST_TRIES = 8  # of a commit: a further one costs a few small files
+COMPACTION_PAUSE = 20  # commits
+SLOW_UPKEEP_S = 600
 MOST_MEMORY = 128 << 20  # of rows in memory: from here on, they are written to a file
 
 
@@ -90,33 +96,35 @@ def _summary(snapshot: Snapshot) -> Mapping[str, str]:
 def expire_snapshots(store: IcebergTableStore, keep: int) -> int:
     """Expire all but the newest `keep` snapshots, and delete the files that only they named. Returns how many.
 
-    Raises RetriableError or ExternalError of the catalog. A lost race expires nothing.
+    Raises RetriableError or ExternalError of the catalog. Nothing expires if other writers were faster `MOST_TRIES`
+    times.
     """
-    loaded = store.load()
-    if loaded is None or keep <= 0:
-        return 0
-    table, metadata = loaded.table, loaded.table.metadata
-    heads = {reference.snapshot_id for reference in metadata.refs.values()}
-    own = last_own_snapshots(metadata.snapshots, heads)
-    expired = expired_snapshots(metadata.snapshots, heads, keep, own)
-    if not expired:
-        return 0
-    requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
-    requirements += [
-        AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": reference.snapshot_id})
-        for name, reference in metadata.refs.items()
-    ]
-    update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
-    try:
-        table.catalog.commit_table(table, tuple(requirements), (update,))
-    except CommitFailedException:
-        return 0
-    except Exception as error:
-        raise explained(store.name, error) from error
-    gone = frozenset(expired)
-    discard_files(table, _files_of_expired(table, gone))
-    log.info("table %s: %d snapshots expired", store.name, len(expired))
-    return len(expired)
+    for _ in range(MOST_TRIES if keep > 0 else 0):
+        loaded = store.load()
+        if loaded is None:
+            break
+        table, metadata = loaded.table, loaded.table.metadata
+        heads = {reference.snapshot_id for reference in metadata.refs.values()}
+        own = last_own_snapshots(metadata.snapshots, heads)
+        expired = expired_snapshots(metadata.snapshots, heads, keep, own)
+        if not expired:
+            break
+        requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
+        requirements += [
+            AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": reference.snapshot_id})
+            for name, reference in metadata.refs.items()
+        ]
+        update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
+        try:
+            table.catalog.commit_table(table, tuple(requirements), (update,))
+        except CommitFailedException:
+            continue
+        except Exception as error:
+            raise explained(store.name, error) from error
+        discard_files(table, _files_of_expired(table, frozenset(expired)))
+        log.info("table %s: %d snapshots expired", store.name, len(expired))
+        return len(expired)
+    return 0
 
 
 def _files_of_expired(table: Table, expired: Collection[int]) -> set[str]:
@@ -396,6 +404,74 @@ def is_due(loaded: LoadedIcebergTable, snapshots_kept: int, least: int) -> tuple
     summary = {} if loaded.head is None else _summary(loaded.head)
     delete_files, data_files = (int(summary.get(name, 0)) for name in ("total-delete-files", "total-data-files"))
     return expire, least > 0 and (delete_files >= least or data_files >= 2 * least)
+
+
+class TableUpkeep:
+    """Does the upkeep of a table that a task writes, in a thread with a store of its own.
+
+    A compaction takes seconds, and the task commits meanwhile. A thread lives as long as there is something to do. An
+    error is logged, and the next commit begins again.
+    """
+
+    def __init__(self, open_store: Callable[[], IcebergTableStore], snapshots_kept: int, compact_files: int) -> None:
+        """Take what opens the thread's store, and the settings `connectrt.table.snapshots.keep`, `.compact.files`."""
+        self._open_store = open_store
+        self._snapshots_kept, self._compact_files = snapshots_kept, compact_files
+        self._commits = self._compact_at = 0
+        self._thread: threading.Thread | None = None
+        self._began_s = 0.0
+
+    def after_commit(self, store: IcebergTableStore, own: Collection[TopicPartition]) -> None:
+        """Begin what is due. The task of the table's first partition does it, others only at twice the amount.
+
+        Args:
+            store: of the task, to see the newest state.
+            own: the partitions of the task.
+
+        Raises RetriableError or ExternalError of the catalog.
+        """
+        self._commits += 1
+        if self._thread is not None and self._thread.is_alive():
+            if time.monotonic() - self._began_s > SLOW_UPKEEP_S:
+                log.warning("table %s: its upkeep has run for more than %d s", store.name, SLOW_UPKEEP_S)
+                self._began_s = time.monotonic()
+            return
+        loaded = store.load()
+        if loaded is None:
+            return
+        share = 1 if min(loaded.offsets, default=None) in own else 2
+        expire, rewrite = is_due(loaded, share * self._snapshots_kept, share * self._compact_files)
+        rewrite = rewrite and self._commits >= self._compact_at
+        if expire or rewrite:
+            self._began_s = time.monotonic()
+            self._thread = threading.Thread(
+                target=self._work, args=(expire, rewrite), name=f"upkeep of {store.name}", daemon=True
+            )
+            self._thread.start()
+
+    def _work(self, expire: bool, rewrite: bool) -> None:
+        store = self._open_store()
+        try:
+            if expire:
+                expire_snapshots(store, self._snapshots_kept)
+            if rewrite:
+                report = compact(store, self._compact_files, at_most=1)
+                log.info("table %s: compaction: %s", store.name, report)
+                # Nothing to rewrite: the manifests need not be read after every commit to find that out again.
+                self._compact_at = self._commits + (1 if report.rewritten else COMPACTION_PAUSE)
+        except ConnectError as error:
+            log.warning("table %s: upkeep is tried again after the next commit: %s", store.name, error)
+        except BaseException:
+            log.exception("table %s: upkeep failed, and is tried again after the next commit", store.name)
+        finally:
+            store.close()
+
+    def close(self, limit_s: float) -> None:
+        """Wait until the thread has ended, at most `limit_s`. What it leaves undone is not visible."""
+        if self._thread is not None:
+            self._thread.join(limit_s)
+            if self._thread.is_alive():
+                log.warning("upkeep of a table goes on although its task has ended: %s", self._thread.name)
 
 
 @dataclass(frozen=True, slots=True)

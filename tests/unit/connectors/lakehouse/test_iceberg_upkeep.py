@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pyiceberg.table.snapshots import Snapshot
 
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse import iceberg_upkeep
 from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     MOST_BYTES,
     MOST_TRIES,
+    CompactionReport,
+    TableUpkeep,
     compact,
     expire_snapshots,
     find_orphans,
@@ -29,6 +36,7 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     StoredOffset,
     TableCommit,
 )
+from spark_connect_rt.errors import RetriableError
 from tests.contract.table_store_contract import PLACE, SCHEMA, rows_of
 from tests.support.lakehouse_readers import duckdb_rows
 
@@ -66,6 +74,9 @@ class Lake:
         found: list[int] = sorted(table.scan().to_arrow()["id"].to_pylist())
         assert [row["id"] for row in duckdb_rows(table.metadata_location, order_by="id")] == found
         return found
+
+    def snapshots(self) -> list[Snapshot]:
+        return list(self.loaded().table.metadata.snapshots)
 
     def files(self) -> set[str]:
         return {path.name for path in Path(self.loaded().table.location().removeprefix("file://")).rglob("*.*")}
@@ -253,6 +264,73 @@ def test_upkeep_is_due_by_the_counts_of_the_summary(lake: Lake) -> None:
         lake.commit(number)
     assert is_due(lake.loaded(), 1, 50) == (True, False)
     assert is_due(lake.loaded(), 0, 50) == (False, False)
+
+
+def upkeep_of(lake: Lake, due: int = 2) -> TableUpkeep:
+    return TableUpkeep(lambda: IcebergTableStore(lambda: lake.catalog, NAME, "sink"), 0, due)
+
+
+def test_upkeep_that_is_due_runs_next_to_commits_and_keeps_the_rows(lake: Lake) -> None:
+    upkeep = upkeep_of(lake)
+    for number in range(40):
+        while True:
+            loaded = lake.loaded()
+            if isinstance(loaded.commit(TableCommit(f"n{number}", files=loaded.write(rows_of(number)))), Committed):
+                break
+        upkeep.after_commit(lake.store, ())
+        time.sleep(0.03)
+    upkeep.close(30)
+    assert lake.ids() == list(range(40))
+    assert any(shot.summary and shot.summary.operation.value == "replace" for shot in lake.snapshots())
+    assert len(lake.loaded().live_files()) < 40
+
+
+def test_task_without_the_first_partition_does_the_upkeep_at_twice_the_amount(lake: Lake) -> None:
+    upkeep, due_at = upkeep_of(lake, due=3), 0
+    for number in range(20):
+        lake.commit(number)
+        upkeep.after_commit(lake.store, {TopicPartition(PLACE.topic, PLACE.partition + 1)})
+        upkeep.close(30)
+        if len(lake.loaded().live_files()) <= number:
+            due_at = number + 1
+            break
+    assert due_at == 2 * 2 * 3  # small files count from twice the setting on
+
+
+@pytest.mark.parametrize("error", [SystemExit(), RetriableError("the catalog is away"), KeyError("x")])
+def test_upkeep_that_failed_begins_again_after_the_next_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    calls: list[int] = []
+
+    def fail(*_: object, **__: object) -> None:
+        calls.append(1)
+        raise error
+
+    monkeypatch.setattr(iceberg_upkeep, "compact", fail)
+    upkeep = upkeep_of(lake, due=1)
+    for number in range(5):
+        lake.commit(number)
+        upkeep.after_commit(lake.store, {PLACE})
+        upkeep.close(30)
+    assert len(calls) == 4  # from the second commit on
+
+
+def test_upkeep_that_hangs_stops_neither_commits_nor_the_end_of_the_task(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(iceberg_upkeep, "compact", lambda *_, **__: released.wait(60) and CompactionReport())
+    monkeypatch.setattr(iceberg_upkeep, "SLOW_UPKEEP_S", 0)
+    upkeep = upkeep_of(lake, due=1)
+    for number in range(5):
+        lake.commit(number)
+        upkeep.after_commit(lake.store, {PLACE})
+    upkeep.close(0.01)
+    released.set()
+    assert lake.ids() == [0, 1, 2, 3, 4]
+    assert "has run for more than" in caplog.text
+    assert "goes on although its task has ended" in caplog.text
 
 
 def test_orphans_are_old_files_without_a_name(lake: Lake) -> None:
