@@ -47,7 +47,9 @@ def assert_none_starves(crew: TableCrew) -> None:
     assert min(commits) >= least, commits
 
 
-def memory_crew(seed: int, length_ms: int, tasks: int = TASKS, **more: Any) -> tuple[TableCrew, MemoryTable]:
+def memory_crew(
+    seed: int, length_ms: int, tasks: int = TASKS, commit_ms: int = COMMIT_MS, **more: Any
+) -> tuple[TableCrew, MemoryTable]:
     table = MemoryTable(NAME)
     crew = TableCrew(
         lambda name: MemoryTableStore(table, "crew"),
@@ -59,7 +61,7 @@ def memory_crew(seed: int, length_ms: int, tasks: int = TASKS, **more: Any) -> t
     )
 
     def on_commit(commit: TableCommit) -> None:
-        crew.time.sleep(COMMIT_MS)  # others commit meanwhile
+        crew.time.sleep(commit_ms)  # others commit meanwhile
 
     table.on_commit = on_commit
     return crew, table
@@ -87,6 +89,17 @@ def test_eight_tasks_commit_directly(seed: int) -> None:
     assert crew.counts["table-fenced-partitions"] >= 8, crew.counts
     assert len(table.rows()) >= 2_000
     assert_none_starves(crew)
+
+
+@pytest.mark.usefixtures("direct")
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_were_fenced_before_a_commit_gave_up_are_read_again(seed: int) -> None:
+    """Commits take so long that a call may be fenced, and then lose races until its time is over."""
+    crew, table = memory_crew(seed, 30_000, commit_ms=250)
+    crew.run()
+    assert_exact(table.rows(), ends_of(table))
+    assert crew.counts["retries"] >= 1, crew.counts
+    assert crew.counts["table-fenced-partitions"] >= 8, crew.counts
 
 
 @pytest.mark.parametrize("seed", range(2))

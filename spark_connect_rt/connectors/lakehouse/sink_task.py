@@ -409,7 +409,7 @@ class TableSinkTask(SinkTask):
         waits = []
         for name, table in self._tables.items():
             if table.writer.waiting_rows and not table.writer.share_wait_ms():
-                self._take(name, table, table.writer.share(COMMIT_LIMIT_MS))
+                self._call(name, table, table.writer.share, COMMIT_LIMIT_MS)
             if table.writer.waiting_rows:
                 waits.append(table.writer.share_wait_ms())
         if waits:
@@ -418,24 +418,28 @@ class TableSinkTask(SinkTask):
     def _commit(self, limit_ms: int) -> None:
         """Commit all tables. Raises as `TableCommitter.commit`."""
         for name, table in self._tables.items():
-            self._take(name, table, table.writer.commit(limit_ms))
+            self._call(name, table, table.writer.commit, limit_ms)
             if table.writer.waiting_rows:  # gathered after the commit before was made
-                self._take(name, table, table.writer.commit(limit_ms))
+                self._call(name, table, table.writer.commit, limit_ms)
         self._due_ms, self._has_committed = None, True
 
-    def _take(self, name: str, table: OpenTable, report: CommitReport) -> None:
-        """Note the outcome of a commit, and do what follows from it."""
+    def _call(self, name: str, table: OpenTable, commit: Callable[[int], CommitReport], limit_ms: int) -> None:
+        """Commit or share, note the outcome, and do what follows from it. Raises as `commit`."""
+        try:
+            report = commit(limit_ms)
+        finally:
+            self._read_again(table)
         self._note(name, report)
-        if report.fenced:
-            self._read_again(table, report.fenced)
         if report.landed and not report.by_other:
             self.maintain(table)
 
-    def _read_again(self, table: OpenTable, places: Iterable[TopicPartition]) -> None:
+    def _read_again(self, table: OpenTable) -> None:
         """Continue with fenced partitions where the table stands, in case this task still owns them."""
-        moves = {place: table.writer.next_offset(place) for place in places if place in self._ends}
-        self._ends |= moves
-        self.context.offset(moves)
+        fenced = table.writer.take_fenced()
+        moves = {place: table.writer.next_offset(place) for place in fenced if place in self._ends}
+        if moves:
+            self._ends |= moves
+            self.context.offset(moves)
 
     def _note(self, name: str, report: CommitReport) -> None:
         metrics = self.context.metrics

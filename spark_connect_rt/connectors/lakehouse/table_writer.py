@@ -79,7 +79,8 @@ class CommitReport:
         size: bytes of the new data files.
         files: how many data files.
         lost_races: how often another writer was faster.
-        fenced: partitions whose rows were dropped, because another task has written them.
+        fenced: partitions whose rows were dropped, because another task has written them. The caller has to read them
+            again, also after an error: see `TableCommitter.take_fenced`.
         elapsed_ms: duration of the call.
         landed: whether a commit became visible.
         by_other: whether another task made that commit, with rows that this task had offered.
@@ -210,6 +211,7 @@ class TableCommitter:
         self._places: dict[TopicPartition, _Gathered] = {}
         self._attempt: _Attempt | None = None
         self._fences = 0  # in a row
+        self._to_read_again: frozenset[TopicPartition] = frozenset()
         self._rank = 0  # how many other tasks with a part come before this one
         self._shared: Sequence[FoundPart] = ()  # parts of other tasks in the last request
         self._won_last = False
@@ -313,6 +315,15 @@ class TableCommitter:
         }
 
     # -- the commit
+
+    def take_fenced(self) -> frozenset[TopicPartition]:
+        """Return the partitions that were fenced since the last call, to be read again from `next_offset`.
+
+        To be called after each `commit` and `share`, also if it raised. Their rows are dropped, so a reader that
+        continues would leave a hole.
+        """
+        fenced, self._to_read_again = self._to_read_again, frozenset()
+        return fenced & self._places.keys()
 
     def commit(self, limit_ms: int) -> CommitReport:
         """Commit everything that waits, or find out that it is fenced.
@@ -590,6 +601,7 @@ class TableCommitter:
                 place,
                 stored.end,
             )
+        self._to_read_again |= dropped
         if fenced:
             self._fences += 1
         if self._fences > MOST_FENCES:
