@@ -38,7 +38,7 @@ class ResumeReason(Enum):
     FIRST = "the table holds nothing of this partition"
     IN_STEP = "the table and the consumer group have the same offset"
     TABLE_AHEAD = "the table holds records whose offsets the group had not committed"
-    GROUP_AHEAD = "the consumer group was moved ahead of the table"
+    GROUP_AHEAD = "the consumer group is ahead: the records between have no rows, or the group was moved"
     GROUP_REWOUND = "the consumer group was reset to an earlier offset"
     OTHER_TOPIC = "the topic was deleted and created again"
     ROLLED_BACK = "the table was rolled back to an earlier snapshot"

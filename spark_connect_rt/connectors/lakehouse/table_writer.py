@@ -661,9 +661,10 @@ def _state_of(loaded: LoadedTable) -> tuple[str, str | None]:
 
 
 def _log_resume(table: str, place: TopicPartition, position: int, decision: ResumePoint) -> None:
-    quiet = decision.reason in (ResumeReason.FIRST, ResumeReason.IN_STEP, ResumeReason.TABLE_AHEAD)
+    # A group is ahead after each record without a row, such as a tombstone or the end of a transaction.
+    usual = (ResumeReason.FIRST, ResumeReason.IN_STEP, ResumeReason.TABLE_AHEAD, ResumeReason.GROUP_AHEAD)
     log.log(
-        logging.INFO if quiet else logging.WARNING,
+        logging.INFO if decision.reason in usual else logging.WARNING,
         "table %s: reading %s from offset %d (group at %d, table at %s): %s",
         table,
         place,

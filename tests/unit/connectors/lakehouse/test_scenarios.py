@@ -22,7 +22,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 from pyiceberg.types import StringType
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse import commit_parts, guard, iceberg_table, stored_offsets, table_writer
+from spark_connect_rt.connectors.lakehouse import commit_parts, guard, iceberg_table, sink_connector, table_writer
 from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.commit_parts import CommitTurns
 from spark_connect_rt.connectors.lakehouse.delta_sink import MergedRows
@@ -39,7 +39,7 @@ from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
 from spark_connect_rt.connectors.lakehouse.part_exchange import PartExchange
 from spark_connect_rt.connectors.lakehouse.part_folder import FilePartFolder
-from spark_connect_rt.connectors.lakehouse.stored_offsets import alter_stored
+from spark_connect_rt.connectors.lakehouse.sink_connector import alter_stored
 from spark_connect_rt.connectors.lakehouse.table_port import (
     CommitResult,
     Committed,
@@ -627,7 +627,7 @@ def never_take_over(lake: Lake) -> None:
 
 def keep_parts(lake: Lake) -> None:
     """Leave the parts of killed tasks."""
-    lake.patch.setattr(stored_offsets, "_remove_parts", lambda *_: None)
+    lake.patch.setattr(sink_connector, "_remove_parts", lambda *_: None)
     lake.patch.setattr(PartExchange, "claim", lambda *_: None)
 
 
