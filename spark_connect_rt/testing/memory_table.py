@@ -6,7 +6,7 @@ and read the rows of any snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,14 +33,14 @@ from spark_connect_rt.errors import RetriableError
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """One state of a `MemoryTable`: a snapshot with its live files, dead rows and stored offsets."""
+    """One state of a `MemoryTable`: a snapshot with its live files, deletes and stored offsets."""
 
     table_id: str
     snapshot: int
     schema: pa.Schema
     key_columns: tuple[str, ...] = ()
     files: Mapping[str, int] = field(default_factory=dict)
-    dead: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    deletes: frozenset[str] = frozenset()  # names of `MemoryTable.deletes`
     offsets: Mapping[tuple[str, TopicPartition], StoredOffset] = field(default_factory=dict)  # by connector
 
 
@@ -50,6 +50,8 @@ class MemoryTable:
     Attributes:
         states: all states, oldest first.
         files: every data file that was written and not discarded, by path.
+        deletes: the rows that each delete removes, by its name and the path of the data file.
+        read_deletes: names of deletes in the order in which they were read.
         on_commit: called with each commit before it is applied. It may return "lost" (the answer is lost and the
             commit is applied), "never" (the answer is lost and the commit is not applied) or None.
         parts: parts of commits, by connector and name.
@@ -60,11 +62,13 @@ class MemoryTable:
         self.name = name
         self.states: list[MemoryState] = []
         self.files: dict[str, pa.Table] = {}
+        self.deletes: dict[str, Mapping[str, Positions]] = {}
+        self.read_deletes: list[str] = []
         self.parts: dict[str, dict[str, bytes]] = {}
         self.on_commit: Callable[[TableCommit], str | None] = lambda commit: None
         self.guarded = True
         self.reachable = True
-        self._numbers = iter(range(1 << 62))
+        self._numbers = iter(range(1, 1 << 62))  # 0 is the snapshot of a new table
 
     def number(self) -> int:
         """Return a number that this table has not used yet."""
@@ -77,13 +81,19 @@ class MemoryTable:
         for path in state.files:
             rows = self.files[path]
             keep = np.ones(rows.num_rows, bool)
-            keep[list(state.dead.get(path, ()))] = False
+            for name in state.deletes:
+                keep[self.deletes[name].get(path, NO_ROWS)] = False
             tables.append(rows.filter(pa.array(keep)))
         return pa.concat_tables(tables) if tables else state.schema.empty_table()
 
     def drop(self) -> None:
         """Drop the table. Its next creation has another identity."""
         self.states, self.files, self.parts = [], {}, {}
+
+    def roll_back(self, steps: int) -> None:
+        """Make the rows of an older state the newest ones, as another writer. The stored offsets stay."""
+        older, newest = self.states[-1 - steps], self.states[-1]
+        self.states.append(replace(older, snapshot=self.number(), offsets=newest.offsets))
 
     def append_foreign(self, rows: pa.Table) -> None:
         """Append rows as another writer, who knows nothing of stored offsets."""
@@ -97,7 +107,7 @@ class MemoryTable:
         state, rows = self.states[-1], self.rows()
         path = f"memory://foreign/{self.number()}"
         self.files[path] = rows
-        self.states.append(replace(state, snapshot=self.number(), files={path: rows.num_rows}, dead={}))
+        self.states.append(replace(state, snapshot=self.number(), files={path: rows.num_rows}, deletes=frozenset()))
 
 
 class MemoryTableStore:
@@ -191,13 +201,16 @@ class LoadedMemoryTable:
         """Return the data files of the snapshot by URI."""
         return {path: LiveFile(path, rows) for path, rows in self._state.files.items()}
 
-    def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
-        """Return the deleted rows of data files by URI, of all files if `paths` is None."""
-        return {
-            path: np.array(sorted(rows), np.int64)
-            for path, rows in self._state.dead.items()
-            if rows and (paths is None or path in paths)
-        }
+    def deletes(self) -> Set[str]:
+        """Return the names of the deletes of the snapshot, one for each commit with deleted rows."""
+        return self._state.deletes
+
+    def dead_rows(self, deletes: Collection[str]) -> Iterator[tuple[str, str, Positions]]:
+        """Yield (delete, data file, rows) of these deletes."""
+        for name in deletes:
+            self._table.read_deletes.append(name)
+            for path, positions in self._table.deletes[name].items():
+                yield name, path, positions
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield columns of one data file in the order of its rows, dead rows included."""
@@ -235,7 +248,8 @@ class LoadedMemoryTable:
             self._apply(head, commit)
         if fault is not None:
             return UnknownOutcome(TimeoutError("the answer was lost"))
-        return Committed(str(self._table.states[-1].snapshot))
+        made = self._table.states[-1].deletes - head.deletes
+        return Committed(str(self._table.states[-1].snapshot), {name: commit.dead_rows.keys() for name in made})
 
     def _apply(self, head: MemoryState, commit: TableCommit) -> None:
         if missing := commit.dead_rows.keys() - head.files.keys():
@@ -245,14 +259,16 @@ class LoadedMemoryTable:
                 raise AssertionError(f"{new.path} is added twice")
             if new.path not in self._table.files:
                 raise AssertionError(f"{new.path} was deleted before its commit")
-        dead = {} if commit.truncates else dict(head.dead)
+        deletes = frozenset() if commit.truncates else head.deletes
         live = {} if commit.truncates else head.files
-        for path, positions in commit.dead_rows.items():
-            dead[path] = dead.get(path, frozenset()) | frozenset(positions.tolist())
+        if commit.dead_rows:
+            name = f"memory://deletes/{self._table.number()}"
+            self._table.deletes[name] = dict(commit.dead_rows)
+            deletes |= {name}
         offsets = {**head.offsets, **{(self._connector, place): at for place, at in commit.offsets.items()}}
         for place in commit.forgotten:
             offsets.pop((self._connector, place), None)
         files = {**live, **{new.path: new.rows for new in commit.files}}
         self._table.states.append(
-            replace(head, snapshot=self._table.number() + 1, files=files, dead=dead, offsets=offsets)
+            replace(head, snapshot=self._table.number(), files=files, deletes=deletes, offsets=offsets)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from spark_connect_rt.connectors.lakehouse.table_port import (
     Committed,
     LoadedTable,
     LostRace,
+    Positions,
     StoredOffset,
     TableCommit,
     TableStore,
+    dead_rows_by_file,
 )
 from spark_connect_rt.connectors.lakehouse.table_schema import AddColumn, Evolution
 
@@ -33,6 +35,10 @@ def rows_of(*ids: int, name: str = "n") -> pa.Table:
 
 def new_commit(**fields: Any) -> TableCommit:
     return TableCommit(uuid.uuid4().hex[:12], **fields)
+
+
+def dead_of(loaded: LoadedTable, deletes: Collection[str]) -> Mapping[str, Positions]:
+    return dead_rows_by_file(loaded.dead_rows(deletes))
 
 
 class TableStoreContract:
@@ -185,11 +191,15 @@ class TableStoreContract:
         expected = [*rows_of(1).to_pylist(), *rows_of(2, name="new").to_pylist(), *rows_of(3, 6).to_pylist()]
         assert self.read_rows() == expected
         after = self.loaded(store)
-        assert {path: rows.tolist() for path, rows in after.dead_rows().items()} == {first: [1, 3], second: [0]}
-        assert {path: rows.tolist() for path, rows in after.dead_rows([second]).items()} == {second: [0]}
+        deletes = after.deletes()
+        assert len(deletes) == 1
+        assert {path: rows.tolist() for path, rows in dead_of(after, deletes).items()} == {first: [1, 3], second: [0]}
         more = {first: np.array([0], np.int64)}
         assert isinstance(after.commit(new_commit(dead_rows=more)), Committed)
-        assert self.loaded(store).dead_rows([first])[first].tolist() == [0, 1, 3]
+        last = self.loaded(store)
+        assert dead_of(last, last.deletes())[first].tolist() == [0, 1, 3]
+        assert {path: rows.tolist() for path, rows in dead_of(last, last.deletes() - deletes).items()} == {first: [0]}
+        assert dead_of(last, []) == {}
         assert [row["id"] for row in self.read_rows()] == [2, 3, 6]
 
     def test_truncate_removes_all_rows_in_the_commit_of_the_new_ones(self, store: TableStore) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from spark_connect_rt.connectors.lakehouse import commit_parts, sink_settings, sink_task, table_writer
 from spark_connect_rt.connectors.lakehouse.commit_parts import PART_SUFFIX
 from spark_connect_rt.connectors.lakehouse.guard import Check, CommitVerdict
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
 from spark_connect_rt.connectors.lakehouse.table_port import CommitResult, TableCommit
 from spark_connect_rt.testing.memory_table import MemoryTable, MemoryTableStore
@@ -180,8 +180,8 @@ def test_eight_tasks_share_a_table_of_a_sqlite_catalog(
     if not shared:
         monkeypatch.setattr(sink_settings, "DIRECT_TASKS", TASKS)
 
-    def open_catalog() -> SqlCatalog:
-        return SqlCatalog("lake", uri=f"sqlite:///{tmp_path / 'c.db'}", warehouse=(tmp_path / "w").as_uri())
+    def open_catalog() -> RememberingSqlCatalog:
+        return RememberingSqlCatalog("lake", uri=f"sqlite:///{tmp_path / 'c.db'}", warehouse=(tmp_path / "w").as_uri())
 
     open_catalog().create_namespace("shop")
     crew = TableCrew(

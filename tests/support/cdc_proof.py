@@ -21,9 +21,9 @@ import psycopg
 import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from tests.support.change_log import COLUMNS, Change, PrefixCheck, RandomChanges, Row
 from tests.support.postgres_server import PostgresServer
 
@@ -138,7 +138,7 @@ class Copies:
 
     def __post_init__(self) -> None:
         (self.folder / "iceberg").mkdir(parents=True)
-        self._catalog = SqlCatalog("lake", **self._properties())
+        self._catalog = RememberingSqlCatalog("lake", **self._properties())
 
     def _properties(self) -> dict[str, str]:
         folder = self.folder / "iceberg"

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from pyiceberg.catalog.sql import SqlCatalog
 
 from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact
@@ -140,9 +140,9 @@ class IcebergHistory(TableHistory):
             f"{prefix}warehouse": (self.folder / "warehouse").as_uri(),
         }
 
-    def catalog(self) -> SqlCatalog:
+    def catalog(self) -> RememberingSqlCatalog:
         """Return the catalog, as another writer opens it."""
-        return SqlCatalog("iceberg", **self._catalog())
+        return RememberingSqlCatalog("iceberg", **self._catalog())
 
     def disturb(self) -> None:
         """Change the partition spec once, and compact now and then."""

@@ -27,7 +27,7 @@ from spark_connect_rt.connectors.lakehouse.sink_settings import (
 )
 from spark_connect_rt.connectors.lakehouse.sink_task import TableSinkTask
 from spark_connect_rt.connectors.lakehouse.table_checks import table_findings
-from spark_connect_rt.connectors.lakehouse.table_port import LoadedTable, NewFile, Positions, TableStore
+from spark_connect_rt.connectors.lakehouse.table_port import Committed, LoadedTable, NewFile, Positions, TableStore
 from spark_connect_rt.errors import BadConfigError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class MergedRows(KeyedRows):
     def undo(self) -> None:
         """Do nothing, because `replace` changed nothing."""
 
-    def confirm(self, snapshot: str | None) -> None:
+    def confirm(self, committed: Committed | None) -> None:
         """Do nothing, because `replace` changed nothing."""
 
 

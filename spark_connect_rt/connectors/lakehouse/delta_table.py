@@ -15,7 +15,7 @@ import json
 import posixpath
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -257,9 +257,13 @@ class LoadedDeltaTable:
         )
         return {file.path: file for file in files}
 
-    def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
+    def deletes(self) -> Set[str]:
         """Return nothing: merges rewrite files, so every row of a live file is live."""
-        return {}
+        return frozenset()
+
+    def dead_rows(self, deletes: Collection[str]) -> Iterator[tuple[str, str, Positions]]:
+        """Yield nothing, because there are no deletes."""
+        yield from ()
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield columns of one data file in the order of its rows. Partition columns are not in files."""

@@ -1,21 +1,28 @@
-"""Catalogs of pyiceberg whose cost of a commit does not grow with the number of snapshots.
+"""The SQL catalog of pyiceberg, with commits whose cost does not grow with the number of snapshots.
 
 pyiceberg reads and checks the whole metadata of a table with each load, three times for a commit, and copies all of it
 once more. With 1,000 snapshots that is most of a commit. A metadata file never changes, so what was read once is still
 right, and snapshots never change, so a copy of the metadata can share them.
+
+SQLite locks the whole file while a statement has rows that were not fetched. pyiceberg leaves such statements to
+Python's garbage collector, and meanwhile no other task can commit. So they end with the transaction here.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
+from weakref import WeakSet
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
+from sqlalchemy import create_engine
 
 _MOST_TABLES = 64  # whose metadata is kept: a task with more tables reads some of it again
+_LOCK_WAIT_S = 15  # for other writers of SQLite's file. Its own default is 5 s
 
 
 class RememberingSqlCatalog(SqlCatalog):
@@ -24,6 +31,10 @@ class RememberingSqlCatalog(SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         """Connect as pyiceberg's catalog does."""
         super().__init__(name, **properties)
+        if self.engine.dialect.name == "sqlite" and self.engine.url.database not in (None, "", ":memory:"):
+            self.engine.dispose()
+            options = {"timeout": _LOCK_WAIT_S, "factory": _SqliteConnection}
+            self.engine = create_engine(self.engine.url, connect_args=options)
         self._known: dict[str, tuple[str, TableMetadata]] = {}  # table -> its last metadata file and the contents
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
@@ -61,6 +72,24 @@ class RememberingSqlCatalog(SqlCatalog):
         self._known[".".join(identifier)] = location, _copied(metadata)
         if len(self._known) > _MOST_TABLES:
             del self._known[next(iter(self._known))]
+
+
+class _SqliteConnection(sqlite3.Connection):
+    """A connection whose statements end with their transaction. SQLAlchemy's pool rolls back what it gets back."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
+
+    def cursor(self, *arguments: Any, **options: Any) -> Any:
+        made = super().cursor(*arguments, **options)
+        self._cursors.add(made)
+        return made
+
+    def rollback(self) -> None:
+        super().rollback()
+        for cursor in list(self._cursors):
+            cursor.close()
 
 
 class _Shared(list[Any]):

@@ -349,16 +349,50 @@ def _content_of(file: DataFile) -> ManifestContent:
     return ManifestContent.DATA if file.content == DataFileContent.DATA else ManifestContent.DELETES
 
 
-def live_entries(table: Table, branch: str, content: ManifestContent) -> list[ManifestEntry]:
-    """Return the entries of live files of a branch's head: data files or delete files."""
-    head = head_of(table, branch)
-    manifests: Sequence[Any] = [] if head is None else head.manifests(table.io)
-    return [
-        entry
-        for manifest in manifests
-        if manifest.content == content
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    ]
+class ManifestMemory:
+    """Remembers which live files a manifest names, because manifests never change. One thread.
+
+    Without it, each upsert would read all manifests of the table. Statistics of columns are not remembered.
+    """
+
+    def __init__(self, most_files: int = 100_000) -> None:
+        """Take how many files are remembered, about 500 bytes each. Manifests of further ones are read each time."""
+        self._most_files = most_files
+        self._count = 0
+        self._files: dict[str, Sequence[DataFile]] = {}
+        self.reads = 0
+        """How many manifests were read."""
+
+    def live_files(self, table: Table, branch: str, content: ManifestContent) -> list[DataFile]:
+        """Return the live data files or delete files of a branch's head."""
+        head = head_of(table, branch)
+        manifests: Sequence[ManifestFile] = [] if head is None else head.manifests(table.io)
+        for path in self._files.keys() - {manifest.manifest_path for manifest in manifests}:
+            self._count -= len(self._files.pop(path))
+        return [
+            file for manifest in manifests if manifest.content == content for file in self._named_by(manifest, table)
+        ]
+
+    def _named_by(self, manifest: ManifestFile, table: Table) -> Sequence[DataFile]:
+        known = self._files.get(manifest.manifest_path)
+        if known is not None:
+            return known
+        self.reads += 1
+        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        files = [_without_statistics(entry.data_file) for entry in entries]
+        if self._count + len(files) <= self._most_files:
+            self._files[manifest.manifest_path] = files
+            self._count += len(files)
+        return files
+
+
+_STATISTICS = slice(6, 14)
+"""Of a `DataFile`: sizes, counts and bounds of columns, its key metadata and its split offsets."""
+
+
+def _without_statistics(file: DataFile) -> DataFile:
+    file._data[_STATISTICS] = [None] * (_STATISTICS.stop - _STATISTICS.start)
+    return file
 
 
 def partition_of(file: DataFile) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.outside_checks import OutsideCheck
@@ -26,9 +27,10 @@ from spark_connect_rt.errors import BadConfigError, ConnectError
 
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
+    from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import TableUpkeep
 
 log = logging.getLogger(__name__)
-COMPACTION_PAUSE = 20  # commits
+UPKEEP_END_S = 10.0  # how long the end of a task waits for its upkeep
 EXTRA, USERS = "iceberg", "tables of Iceberg"
 VERSION = "format-version"
 _VERSIONS = (
@@ -87,8 +89,7 @@ class IcebergSinkTask(TableSinkTask):
     def read_settings(self, config: Mapping[str, str]) -> TableSinkSettings:
         """Return the typed settings, and keep the configuration for the stores."""
         self._config = dict(config)
-        self._commits: dict[str, int] = {}
-        self._compact_at: dict[str, int] = {}  # by table: the number of commits before the next compaction
+        self._upkeep: dict[str, TableUpkeep] = {}
         return checked_settings(config)
 
     def make_store(self, table: str) -> TableStore:
@@ -96,27 +97,27 @@ class IcebergSinkTask(TableSinkTask):
         return make_store(self._config, self.settings, table)
 
     def maintain(self, table: OpenTable) -> None:
-        """Expire snapshots and rewrite files if that is due. An error is logged, because the commit itself is done."""
+        """Begin to expire snapshots and rewrite files if that is due. An error is logged: the commit itself is done."""
         from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
-        from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import compact, expire_snapshots, is_due
+        from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import TableUpkeep
 
         store, settings = table.writer.store, self.settings
         assert isinstance(store, IcebergTableStore)
+        upkeep = self._upkeep.get(store.name)
+        if upkeep is None:
+            open_store = partial(make_store, self._config, settings, store.name)
+            upkeep = TableUpkeep(open_store, settings.snapshots_kept, settings.compact_files)
+            self._upkeep[store.name] = upkeep
         try:
-            loaded = store.load()
-            if loaded is None:
-                return
-            expire, rewrite = is_due(loaded, settings.snapshots_kept, settings.compact_files)
-            if expire:
-                expire_snapshots(store, settings.snapshots_kept)
-            self._commits[store.name] = commits = self._commits.get(store.name, 0) + 1
-            if rewrite and commits >= self._compact_at.get(store.name, 0):
-                report = compact(store, settings.compact_files, at_most=1)
-                log.info("table %s: compaction: %s", store.name, report)
-                # Nothing to rewrite: the manifests need not be read after every commit to find that out again.
-                self._compact_at[store.name] = commits + (1 if report.rewritten else COMPACTION_PAUSE)
+            upkeep.after_commit(store, self.partitions)
         except ConnectError as error:
             log.warning("table %s: upkeep is tried again after the next commit: %s", store.name, error)
+
+    def stop(self) -> None:
+        """Close the tables, delete the indexes, and wait a moment for the upkeep."""
+        super().stop()
+        for upkeep in self._upkeep.values():
+            upkeep.close(UPKEEP_END_S)
 
 
 def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:

@@ -10,7 +10,8 @@ import contextlib
 import logging
 import posixpath
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -53,12 +54,12 @@ from spark_connect_rt.connectors.lakehouse.guard import (
     property_name,
 )
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
+    ManifestMemory,
     SnapshotBuilder,
     SnapshotChange,
     data_file_of,
     delete_old_metadata,
     head_of,
-    live_entries,
     pack_file,
     partition_of,
     schema_without_ids,
@@ -132,6 +133,7 @@ class IcebergTableStore:
         self.settings = settings or data_files.FileSettings()
         self._partition_by = tuple(partition_by)
         self._properties = dict(properties or {})
+        self.manifests = ManifestMemory()
 
     @property
     def catalog(self) -> Catalog:
@@ -322,7 +324,7 @@ class LoadedIcebergTable:
             log.info("table %s: a commit without a change was not taken: %s", name, error)  # others may be
 
     def live_files(self) -> Mapping[str, LiveFile]:
-        """Return the data files of the snapshot by URI. The detail is pyiceberg's `DataFile`."""
+        """Return the data files of the snapshot by URI. The detail is a `DataFile` without statistics of columns."""
         return {
             file.file_path: LiveFile(file.file_path, file.record_count, file.file_size_in_bytes, file)
             for file in self._files(ManifestContent.DATA)
@@ -339,19 +341,15 @@ class LoadedIcebergTable:
                 )
         return files
 
-    def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
-        """Return the deleted rows of data files by URI, of all files if `paths` is None."""
-        found: dict[str, list[Positions]] = {}
-        live = self.live_files().keys() if paths is None else frozenset(paths)
-        for file in self.delete_files():
-            for path, positions in _deleted_rows(self._parquet(file.file_path)):
-                if path in live:
-                    found.setdefault(path, []).append(positions)
-        return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
+    def deletes(self) -> Set[str]:
+        """Return the URIs of the live position delete files. Raises ExternalError for deletes of another kind."""
+        return {file.file_path for file in self.delete_files()}
 
-    def files_with_deletes(self, delete_file: DataFile) -> set[str]:
-        """Return the data files that a position delete file names."""
-        return {path for path, _ in _deleted_rows(self._parquet(delete_file.file_path))}
+    def dead_rows(self, deletes: Collection[str]) -> Iterator[tuple[str, str, Positions]]:
+        """Yield (delete file, data file, deleted rows) of these delete files. Reads each of them."""
+        for name in deletes:
+            for path, positions in _deleted_rows(self._parquet(name)):
+                yield name, path, positions
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield columns of one data file in the order of its rows, dead rows included.
@@ -411,7 +409,8 @@ class LoadedIcebergTable:
     def commit(self, commit: TableCommit) -> CommitResult:
         """Try once to make `commit` the next state of the branch, and return the outcome."""
         store = self._store
-        added = [*(new.detail for new in commit.files), *self._delete_files(commit.dead_rows)]
+        deletes = self._delete_files(commit.dead_rows)
+        added = [*(new.detail for new in commit.files), *(file for file, _ in deletes)]
         named = {
             property_name(store.connector, store.branch_key, place): offset_text(stored)
             for place, stored in commit.offsets.items()
@@ -423,7 +422,10 @@ class LoadedIcebergTable:
         summary = {**commit.summary, COMMIT_SUMMARY: commit.commit_id, **own}
         removed = self._all_files() if commit.truncates else ()
         change = SnapshotChange(added, removed, named, [name for name in forgotten if name in have], summary)
-        return self.commit_change(change)
+        result = self.commit_change(change)
+        if isinstance(result, Committed):
+            return replace(result, deletes={file.file_path: paths for file, paths in deletes})
+        return result
 
     def commit_change(self, change: SnapshotChange) -> CommitResult:
         """Try once to make a snapshot with `change` the head of the branch."""
@@ -452,8 +454,21 @@ class LoadedIcebergTable:
             delete_old_metadata(self.table, response.metadata)
         return Committed(str(staged.snapshot_id))
 
-    def _delete_files(self, dead_rows: Mapping[str, Positions]) -> list[DataFile]:
-        """Write one position delete file for each partition of the data files that lose rows."""
+    def write_deletes(
+        self, dead_rows: Mapping[str, Positions], details: Mapping[str, DataFile] | None = None
+    ) -> list[DataFile]:
+        """Write one position delete file for each partition of the data files that lose rows.
+
+        Args:
+            dead_rows: URI of each data file -> rows, ascending.
+            details: the data files by URI. None: they are live.
+        """
+        return [file for file, _ in self._delete_files(dead_rows, details)]
+
+    def _delete_files(
+        self, dead_rows: Mapping[str, Positions], details: Mapping[str, DataFile] | None = None
+    ) -> list[tuple[DataFile, Collection[str]]]:
+        """Do what `write_deletes` does, and return each file with the URIs of the data files that it names."""
         if not dead_rows:
             return []
         if self.table.metadata.format_version < 2:
@@ -461,19 +476,17 @@ class LoadedIcebergTable:
                 f"table {self._store.name}: rows of a table of format version 1 cannot be deleted. Upgrade it: "
                 "ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '2')."
             )
-        live = self.live_files()
+        if details is None:
+            details = {path: file.detail for path, file in self.live_files().items()}
         groups: dict[tuple[int, tuple[Any, ...]], dict[str, Positions]] = {}
         for path, positions in dead_rows.items():
-            file = live[path].detail  # the old row's partition counts, also if the row has moved to another
+            file = details[path]  # the old row's partition counts, also if the row has moved to another
             groups.setdefault((file.spec_id, partition_of(file)), {})[path] = positions
-        return [
-            data_file_of(
-                data_files.write_position_deletes(rows, partition, self._target(), self._store.settings),
-                spec_id,
-                deletes=True,
-            )
-            for (spec_id, partition), rows in groups.items()
-        ]
+        made: list[tuple[DataFile, Collection[str]]] = []
+        for (spec_id, partition), rows in groups.items():
+            written = data_files.write_position_deletes(rows, partition, self._target(), self._store.settings)
+            made.append((data_file_of(written, spec_id, deletes=True), rows.keys()))
+        return made
 
     def _all_files(self) -> list[str]:
         """Return the URIs of all live files, also of deletes that cannot be read here."""
@@ -481,7 +494,7 @@ class LoadedIcebergTable:
 
     def _files(self, content: ManifestContent) -> list[DataFile]:
         try:
-            return [entry.data_file for entry in live_entries(self.table, self._store.branch, content)]
+            return self._store.manifests.live_files(self.table, self._store.branch, content)
         except Exception as error:
             raise explained(self._store.name, error) from error
 

@@ -1,13 +1,15 @@
 """Upkeep of an Iceberg table: old snapshots expire, small files and position deletes are rewritten, orphans removed.
 
-Each step is a commit on a loaded state, like the sink's own. If another writer is faster, the step changes nothing, and
-the next one tries again. Stored offsets are never part of it.
+Each step is a commit on a loaded state, like the sink's own. If another writer is faster, it is tried again a few times
+on the newer state. Stored offsets are never part of it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate, TableRequirement
 
+from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange, partition_of
 from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     IcebergTableStore,
@@ -30,11 +33,22 @@ from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     file_system,
     writer_of,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LostRace, NewFile, Positions
+from spark_connect_rt.connectors.lakehouse.table_port import (
+    Committed,
+    LiveFile,
+    LostRace,
+    NewFile,
+    Positions,
+    dead_rows_by_file,
+)
+from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)
 SMALL_SHARE = 4  # a file is small below a quarter of the target size
 MOST_BYTES = 64 << 20  # of files in one rewrite: it has to be short, or busy writers win every race
+MOST_TRIES = 8  # of a commit: a further one costs a few small files
+COMPACTION_PAUSE = 20  # commits
+SLOW_UPKEEP_S = 600
 MOST_MEMORY = 128 << 20  # of rows in memory: from here on, they are written to a file
 
 
@@ -82,33 +96,35 @@ def _summary(snapshot: Snapshot) -> Mapping[str, str]:
 def expire_snapshots(store: IcebergTableStore, keep: int) -> int:
     """Expire all but the newest `keep` snapshots, and delete the files that only they named. Returns how many.
 
-    Raises RetriableError or ExternalError of the catalog. A lost race expires nothing.
+    Raises RetriableError or ExternalError of the catalog. Nothing expires if other writers were faster `MOST_TRIES`
+    times.
     """
-    loaded = store.load()
-    if loaded is None or keep <= 0:
-        return 0
-    table, metadata = loaded.table, loaded.table.metadata
-    heads = {reference.snapshot_id for reference in metadata.refs.values()}
-    own = last_own_snapshots(metadata.snapshots, heads)
-    expired = expired_snapshots(metadata.snapshots, heads, keep, own)
-    if not expired:
-        return 0
-    requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
-    requirements += [
-        AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": reference.snapshot_id})
-        for name, reference in metadata.refs.items()
-    ]
-    update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
-    try:
-        table.catalog.commit_table(table, tuple(requirements), (update,))
-    except CommitFailedException:
-        return 0
-    except Exception as error:
-        raise explained(store.name, error) from error
-    gone = frozenset(expired)
-    discard_files(table, _files_of_expired(table, gone))
-    log.info("table %s: %d snapshots expired", store.name, len(expired))
-    return len(expired)
+    for _ in range(MOST_TRIES if keep > 0 else 0):
+        loaded = store.load()
+        if loaded is None:
+            break
+        table, metadata = loaded.table, loaded.table.metadata
+        heads = {reference.snapshot_id for reference in metadata.refs.values()}
+        own = last_own_snapshots(metadata.snapshots, heads)
+        expired = expired_snapshots(metadata.snapshots, heads, keep, own)
+        if not expired:
+            break
+        requirements: list[TableRequirement] = [AssertTableUUID(uuid=metadata.table_uuid)]
+        requirements += [
+            AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": reference.snapshot_id})
+            for name, reference in metadata.refs.items()
+        ]
+        update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
+        try:
+            table.catalog.commit_table(table, tuple(requirements), (update,))
+        except CommitFailedException:
+            continue
+        except Exception as error:
+            raise explained(store.name, error) from error
+        discard_files(table, _files_of_expired(table, frozenset(expired)))
+        log.info("table %s: %d snapshots expired", store.name, len(expired))
+        return len(expired)
+    return 0
 
 
 def _files_of_expired(table: Table, expired: Collection[int]) -> set[str]:
@@ -212,76 +228,169 @@ def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> 
         loaded = store.load()
         if loaded is None or loaded.snapshot is None:
             break
-        files, deletes = loaded.live_files(), loaded.delete_files()
-        dead = loaded.dead_rows() if deletes else {}
+        files, deletes = loaded.live_files(), _KnownDeletes()
+        dead = deletes.catch_up(loaded)
         partitions = {path: (file.detail.spec_id, partition_of(file.detail)) for path, file in files.items()}
         due = len(deletes) >= max(1, least)
         target_bytes = min(store.settings.target_bytes, MOST_BYTES)
         rewrites = plan_rewrites(files, partitions, dead, target_bytes, least, deletes_due=due)
         if not rewrites:
-            finished = _finished_deletes(loaded, deletes, files.keys()) if due else []
+            finished = deletes.finished(files.keys()) if due else []
             if finished:  # another writer rewrote their data files and left them
-                paths = [file.file_path for file in finished]
-                loaded.commit_change(SnapshotChange((), paths, replaces=True))
+                loaded.commit_change(SnapshotChange((), finished, replaces=True))
                 report.removed_deletes += len(finished)
             break
-        if not _rewrite(store, loaded, rewrites[0], files, deletes, dead, report):
-            report.lost_races += 1
+        if not _rewrite(store, loaded, rewrites[0], deletes, dead, report):
             break
     return report
+
+
+class _KnownDeletes:
+    """The deletes of a state that were read, and the data files that each of them names."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, set[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    def catch_up(self, loaded: LoadedIcebergTable) -> Mapping[str, Positions]:
+        """Read the deletes that this state has besides, and return their rows by data file."""
+        now = loaded.deletes()
+        found = list(loaded.dead_rows(now - self._named.keys()))
+        self._named = {name: self._named.get(name, set()) for name in now}
+        for name, path, _ in found:
+            self._named[name].add(path)
+        return dead_rows_by_file(found)
+
+    def finished(self, stay: Set[str]) -> list[str]:
+        """Return the deletes that name no data file which stays. Others stay: they may name several."""
+        return [name for name, paths in self._named.items() if not paths & stay]
+
+    def left(self, loaded: LoadedIcebergTable, paths: Collection[str]) -> bool:
+        """Return whether a delete that names one of these files is not in this state, as after a rollback."""
+        gone = self._named.keys() - loaded.deletes()
+        return any(not self._named[name].isdisjoint(paths) for name in gone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rewritten:
+    """A new file, and for each of its rows the number of the former file and the row in it."""
+
+    file: NewFile
+    numbers: Positions
+    rows: Positions
+
+    def dead_by(self, late: Mapping[int, Positions]) -> Positions:
+        """Return the rows of this file that are dead if these rows of the former files are."""
+        gone = np.zeros(len(self.rows), bool)
+        for number, rows in late.items():
+            gone |= (self.numbers == number) & np.isin(self.rows, rows)
+        return np.flatnonzero(gone)
 
 
 def _rewrite(
     store: IcebergTableStore,
     loaded: LoadedIcebergTable,
     rewrite: Rewrite,
-    files: Mapping[str, LiveFile],
-    deletes: Sequence[DataFile],
+    deletes: _KnownDeletes,
     dead: Mapping[str, Positions],
     report: CompactionReport,
 ) -> bool:
-    """Write the live rows of some files to new ones, and swap them in one commit. Returns whether it won."""
-    new: list[NewFile] = []
-    gathered: list[pa.RecordBatch] = []
-    for batch in _live_batches(loaded, rewrite.paths, dead):
-        gathered.append(batch)
-        if sum(part.nbytes for part in gathered) >= MOST_MEMORY:
-            new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
-            gathered.clear()
-    if gathered:
-        new += loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema))
-    finished = _finished_deletes(loaded, deletes, files.keys() - set(rewrite.paths))
-    change = SnapshotChange(
-        [file.detail for file in new], [*rewrite.paths, *(file.file_path for file in finished)], replaces=True
-    )
-    result = loaded.commit_change(change)
+    """Write the live rows of some files to new ones, and swap them in one commit. Returns whether that was done.
+
+    Others commit meanwhile, and rows that they delete in the former files are deleted in the new ones. Without that, a
+    table that several tasks upsert would never be compacted.
+    """
+    new = _write_again(loaded, rewrite.paths, dead)
+    late: dict[str, Positions] = {}
+    won = False
+    for _ in range(MOST_TRIES):
+        finished = deletes.finished(loaded.live_files().keys() - set(rewrite.paths))
+        late_files = _late_deletes(loaded, rewrite.paths, new, late)
+        added = [*(part.file.detail for part in new), *late_files]
+        result = loaded.commit_change(SnapshotChange(added, [*rewrite.paths, *finished], replaces=True))
+        won = isinstance(result, Committed)
+        if not isinstance(result, LostRace):
+            break
+        report.lost_races += 1
+        discard_files(loaded.table, [file.file_path for file in late_files])
+        newest = store.load()
+        if newest is None or not _can_swap(loaded, newest, rewrite.paths) or deletes.left(newest, rewrite.paths):
+            break
+        loaded = newest
+        for path, rows in deletes.catch_up(loaded).items():
+            late[path] = np.union1d(late[path], rows) if path in late else rows
+    else:
+        result = LostRace(f"it lost {MOST_TRIES} races")
     if isinstance(result, LostRace):
-        discard_files(loaded.table, [file.path for file in new])
-    if not isinstance(result, Committed):
+        discard_files(loaded.table, [part.file.path for part in new])
+    if not won:
         log.info("table %s: a compaction gave way to another writer: %s", store.name, result)
         return False
     report.rewritten += len(rewrite.paths)
     report.written += len(new)
     report.removed_deletes += len(finished)
-    report.rows += sum(file.rows for file in new)
+    report.rows += sum(part.file.rows for part in new)
     return True
+
+
+def _write_again(
+    loaded: LoadedIcebergTable, paths: Sequence[str], dead: Mapping[str, Positions]
+) -> Sequence[_Rewritten]:
+    """Write the live rows of files to new files, in their order."""
+    made: list[_Rewritten] = []
+    gathered: list[pa.RecordBatch] = []
+    numbers: list[Positions] = []
+    places: list[Positions] = []
+
+    def write() -> None:
+        number_of, row_of = np.concatenate(numbers), np.concatenate(places)
+        for file in loaded.write(pa.Table.from_batches(gathered).cast(loaded.schema)):
+            made.append(_Rewritten(file, number_of[file.source_rows], row_of[file.source_rows]))
+        for part in (gathered, numbers, places):
+            part.clear()
+
+    for number, rows, batch in _live_batches(loaded, paths, dead):
+        gathered.append(batch)
+        numbers.append(np.full(len(rows), number, np.int64))
+        places.append(rows)
+        if sum(part.nbytes for part in gathered) >= MOST_MEMORY:
+            write()
+    if gathered:
+        write()
+    return made
 
 
 def _live_batches(
     loaded: LoadedIcebergTable, paths: Sequence[str], dead: Mapping[str, Positions]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the live rows of files in their order."""
-    for path in paths:
+) -> Iterator[tuple[int, Positions, pa.RecordBatch]]:
+    """Yield the live rows of files in their order: the number of the file, the rows in it, and their values."""
+    for number, path in enumerate(paths):
         first, gone = 0, dead.get(path)
         for batch in loaded.read(path, loaded.schema.names):
-            rows = np.arange(first, first + batch.num_rows)
+            rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
             first += batch.num_rows
-            yield batch if gone is None else batch.filter(pa.array(~np.isin(rows, gone)))
+            if gone is not None:
+                is_live = ~np.isin(rows, gone)
+                rows, batch = rows[is_live], batch.filter(pa.array(is_live))
+            yield number, rows, batch
 
 
-def _finished_deletes(loaded: LoadedIcebergTable, deletes: Sequence[DataFile], stay: Collection[str]) -> list[DataFile]:
-    """Return the delete files that name no data file which stays. Others stay: they may name several files."""
-    return [file for file in deletes if not loaded.files_with_deletes(file) & set(stay)]
+def _late_deletes(
+    loaded: LoadedIcebergTable, paths: Sequence[str], new: Sequence[_Rewritten], late: Mapping[str, Positions]
+) -> list[DataFile]:
+    """Write the deletes of rows of new files whose former rows were deleted meanwhile."""
+    by_number = {number: late[path] for number, path in enumerate(paths) if path in late}
+    dead = {part.file.path: part.dead_by(by_number) for part in new} if by_number else {}
+    details = {part.file.path: part.file.detail for part in new}
+    return loaded.write_deletes({path: rows for path, rows in dead.items() if len(rows)}, details)
+
+
+def _can_swap(before: LoadedIcebergTable, newest: LoadedIcebergTable, paths: Sequence[str]) -> bool:
+    """Return whether files can be swapped in a newer state as in the one that they were rewritten for."""
+    same = before.table_id == newest.table_id and before.schema == newest.schema
+    return same and before.table.spec() == newest.table.spec() and newest.live_files().keys() >= set(paths)
 
 
 def is_due(loaded: LoadedIcebergTable, snapshots_kept: int, least: int) -> tuple[bool, bool]:
@@ -295,6 +404,74 @@ def is_due(loaded: LoadedIcebergTable, snapshots_kept: int, least: int) -> tuple
     summary = {} if loaded.head is None else _summary(loaded.head)
     delete_files, data_files = (int(summary.get(name, 0)) for name in ("total-delete-files", "total-data-files"))
     return expire, least > 0 and (delete_files >= least or data_files >= 2 * least)
+
+
+class TableUpkeep:
+    """Does the upkeep of a table that a task writes, in a thread with a store of its own.
+
+    A compaction takes seconds, and the task commits meanwhile. A thread lives as long as there is something to do. An
+    error is logged, and the next commit begins again.
+    """
+
+    def __init__(self, open_store: Callable[[], IcebergTableStore], snapshots_kept: int, compact_files: int) -> None:
+        """Take what opens the thread's store, and the settings `connectrt.table.snapshots.keep`, `.compact.files`."""
+        self._open_store = open_store
+        self._snapshots_kept, self._compact_files = snapshots_kept, compact_files
+        self._commits = self._compact_at = 0
+        self._thread: threading.Thread | None = None
+        self._began_s = 0.0
+
+    def after_commit(self, store: IcebergTableStore, own: Collection[TopicPartition]) -> None:
+        """Begin what is due. The task of the table's first partition does it, others only at twice the amount.
+
+        Args:
+            store: of the task, to see the newest state.
+            own: the partitions of the task.
+
+        Raises RetriableError or ExternalError of the catalog.
+        """
+        self._commits += 1
+        if self._thread is not None and self._thread.is_alive():
+            if time.monotonic() - self._began_s > SLOW_UPKEEP_S:
+                log.warning("table %s: its upkeep has run for more than %d s", store.name, SLOW_UPKEEP_S)
+                self._began_s = time.monotonic()
+            return
+        loaded = store.load()
+        if loaded is None:
+            return
+        share = 1 if min(loaded.offsets, default=None) in own else 2
+        expire, rewrite = is_due(loaded, share * self._snapshots_kept, share * self._compact_files)
+        rewrite = rewrite and self._commits >= self._compact_at
+        if expire or rewrite:
+            self._began_s = time.monotonic()
+            self._thread = threading.Thread(
+                target=self._work, args=(expire, rewrite), name=f"upkeep of {store.name}", daemon=True
+            )
+            self._thread.start()
+
+    def _work(self, expire: bool, rewrite: bool) -> None:
+        store = self._open_store()
+        try:
+            if expire:
+                expire_snapshots(store, self._snapshots_kept)
+            if rewrite:
+                report = compact(store, self._compact_files, at_most=1)
+                log.info("table %s: compaction: %s", store.name, report)
+                # Nothing to rewrite: the manifests need not be read after every commit to find that out again.
+                self._compact_at = self._commits + (1 if report.rewritten else COMPACTION_PAUSE)
+        except ConnectError as error:
+            log.warning("table %s: upkeep is tried again after the next commit: %s", store.name, error)
+        except BaseException:
+            log.exception("table %s: upkeep failed, and is tried again after the next commit", store.name)
+        finally:
+            store.close()
+
+    def close(self, limit_s: float) -> None:
+        """Wait until the thread has ended, at most `limit_s`. What it leaves undone is not visible."""
+        if self._thread is not None:
+            self._thread.join(limit_s)
+            if self._thread.is_alive():
+                log.warning("upkeep of a table goes on although its task has ended: %s", self._thread.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.key_index import DEAD, ROW_BITS, KeyIndex, encode_keys, positions_of
-from spark_connect_rt.connectors.lakehouse.table_port import LiveFile, LoadedTable, NewFile, Positions
+from spark_connect_rt.connectors.lakehouse.table_port import (
+    Committed,
+    LiveFile,
+    LoadedTable,
+    NewFile,
+    Positions,
+    dead_rows_by_file,
+)
 from spark_connect_rt.errors import DataError, ExternalError
 
 log = logging.getLogger(__name__)
@@ -48,7 +55,9 @@ class KeyedRows:
         self._numbers: dict[str, int] = {}  # of every file that was ever live
         self._paths: list[str] = []
         self._live: dict[str, int] = {}  # rows of each live file
+        self._deletes: dict[str, set[int]] = {}  # numbers of the data files that each live delete names
         self._swapped: tuple[pa.Array, Positions, dict[str, int]] | None = None
+        self._unsure: tuple[Set[str], Set[int]] | None = None  # new files and files with dead rows of a lost answer
         self._folders = 0
         self.builds = 0
         """How often the whole table was read for its keys."""
@@ -83,18 +92,17 @@ class KeyedRows:
         live = loaded.live_files()
         new = [file for path, file in live.items() if path not in self._live]
         is_other = self._index is None or self._state is None or self._state[0] != loaded.table_id
-        if is_other or sum(file.rows for file in new) * _REBUILD_SHARE > sum(file.rows for file in live.values()):
+        is_much = sum(file.rows for file in new) * _REBUILD_SHARE > sum(file.rows for file in live.values())
+        if is_other or is_much or not self._follow(loaded, live, new):
             self._build(loaded, live)
-        else:
-            self._follow(loaded, live, new)
         self._live = {path: file.rows for path, file in live.items()}
         self._state = state
 
     def _build(self, loaded: LoadedTable, live: Mapping[str, LiveFile]) -> None:
         self.builds += 1
         index = self._new_index(self._encode(loaded.schema.empty_table()))
+        self._deletes, dead = self._deleted(loaded, loaded.deletes())
         if live:
-            dead = loaded.dead_rows()
             self._warn_of(index.build(part for path in live for part in self._keys_of(loaded, path, dead.get(path))))
 
     def _warn_of(self, doubles: int) -> None:
@@ -106,11 +114,34 @@ class KeyedRows:
                 doubles,
             )
 
-    def _follow(self, loaded: LoadedTable, live: Mapping[str, LiveFile], new: Sequence[LiveFile]) -> None:
-        """Apply changes of other writers: files that went, rows that were deleted, files that came."""
+    def _deleted(
+        self, loaded: LoadedTable, deletes: Collection[str]
+    ) -> tuple[dict[str, set[int]], Mapping[str, Positions]]:
+        """Return the numbers of the data files that each delete names, and the deleted rows by data file."""
+        found = list(loaded.dead_rows(deletes))
+        named: dict[str, set[int]] = {name: set() for name in deletes}
+        for name, path, _ in found:
+            named[name].add(self._number(path))
+        return named, dead_rows_by_file(found)
+
+    def _follow(self, loaded: LoadedTable, live: Mapping[str, LiveFile], new: Sequence[LiveFile]) -> bool:
+        """Apply changes of other writers: files that went, rows that were deleted, files that came.
+
+        Only what came since is read. Returns False without a change if deletes went and files that they name stayed, as
+        after a rollback. Some rows may live again then.
+        """
         assert self._index is not None
+        deletes = loaded.deletes()
+        gone = self._deletes.keys() - deletes
+        stayed = {self._number(path) for path in self._live if path in live} if gone or self._unsure else set()
+        if any(self._deletes[name] & stayed for name in gone):
+            return False
+        if self._unsure is not None and self._unsure[1] & stayed:
+            new_files = self._unsure[0]
+            if not new_files or not new_files <= live.keys():  # nothing shows that its deletes are still there
+                return False
+        named, dead = self._deleted(loaded, deletes - self._deletes.keys())
         self._index.drop_files([self._number(path) for path in self._live if path not in live])
-        dead = loaded.dead_rows()
         for path, rows in dead.items():
             if path in self._live:
                 self._index.drop_positions(positions_of(self._number(path), rows))
@@ -119,6 +150,10 @@ class KeyedRows:
             for keys, positions in self._keys_of(loaded, file.path, dead.get(file.path)):
                 doubles += int((self._index.swap(keys, positions) != DEAD).sum())
         self._warn_of(doubles)
+        # Not before: after an error, all of this is done once more.
+        self._deletes = {name: files for name, files in self._deletes.items() if name not in gone} | named
+        self._unsure = None
+        return True
 
     def _keys_of(self, loaded: LoadedTable, path: str, dead: Positions | None) -> Iterator[tuple[pa.Array, Positions]]:
         """Yield the keys of a file's live rows and their positions."""
@@ -178,15 +213,22 @@ class KeyedRows:
             assert self._index is not None
             self._index.swap(swapped[0], swapped[1])
 
-    def confirm(self, snapshot: str | None) -> None:
-        """Keep the last `replace`, whose commit is the snapshot of this id (None: unknown)."""
+    def confirm(self, committed: Committed | None) -> None:
+        """Keep the last `replace`, whose commit is this one. None: its answer was lost, although it is visible."""
         swapped, self._swapped = self._swapped, None
         if (
             swapped is None or self._state is None
         ):  # undone, though its commit landed: the next catch_up reads the files
             return
         self._live |= swapped[2]
-        self._state = self._state[0], snapshot if snapshot is not None else "unknown"
+        if committed is not None:
+            self._state = self._state[0], committed.snapshot
+            for name, paths in committed.deletes.items():
+                self._deletes[name] = {self._number(path) for path in paths}
+            return
+        self._state = self._state[0], "unknown"
+        former = swapped[1]
+        self._unsure = swapped[2].keys(), set((former[former != DEAD] >> ROW_BITS).tolist())
 
     def close(self) -> None:
         """Delete the index and its folder."""
@@ -202,7 +244,7 @@ class KeyedRows:
         folder = self._folder / str(self._folders)
         folder.mkdir(parents=True)
         self._index = KeyIndex(folder, integers=pa.types.is_int64(keys.type), hash_bits=self._hash_bits)
-        self._state, self._live = None, {}
+        self._state, self._live, self._unsure = None, {}, None
         return self._index
 
     def _encode(self, rows: pa.Table) -> pa.Array:

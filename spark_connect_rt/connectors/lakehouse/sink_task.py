@@ -12,7 +12,7 @@ import time
 import uuid
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -104,6 +104,11 @@ class TableSinkTask(SinkTask):
     def make_index(self, store: TableStore) -> KeyedRows:
         """Return the index by key of a table with upserts."""
         return KeyedRows(store.name)
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """The partitions that the task reads now."""
+        return self._ends.keys()
 
     def maintain(self, table: OpenTable) -> None:
         """Do the upkeep of a table that is due after a commit. By default nothing."""

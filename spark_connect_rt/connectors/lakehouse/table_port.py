@@ -14,7 +14,7 @@ The rules that make a commit exact:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -124,9 +124,14 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The commit is the state of the branch now, or part of its history."""
+    """The commit is the state of the branch now, or part of its history.
+
+    Attributes:
+        deletes: the name of each delete that it made, with the URIs of the data files that lost rows by it.
+    """
 
     snapshot: str
+    deletes: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,14 @@ class UnknownOutcome:
 
 
 CommitResult = Committed | LostRace | UnknownOutcome
+
+
+def dead_rows_by_file(dead: Iterable[tuple[str, str, Positions]]) -> Mapping[str, Positions]:
+    """Return what `LoadedTable.dead_rows` yields by data file: each row once, ascending."""
+    found: dict[str, list[Positions]] = {}
+    for _, path, positions in dead:
+        found.setdefault(path, []).append(positions)
+    return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
 
 
 class PartFolder(Protocol):
@@ -201,8 +214,14 @@ class LoadedTable(Protocol):
     def live_files(self) -> Mapping[str, LiveFile]:
         """Return the data files of the snapshot by URI. Reads manifests."""
 
-    def dead_rows(self, paths: Collection[str] | None = None) -> Mapping[str, Positions]:
-        """Return the deleted rows of data files, of all files if `paths` is None. Files without any are left out."""
+    def deletes(self) -> Set[str]:
+        """Return the names of the deletes of the snapshot, each of which removes rows of one or more data files.
+
+        A name stands for the same rows forever. Reads manifests.
+        """
+
+    def dead_rows(self, deletes: Collection[str]) -> Iterator[tuple[str, str, Positions]]:
+        """Yield (delete, data file, rows) of these deletes. The data file may not be live any more."""
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield columns of one data file in the order of its rows, dead rows included."""

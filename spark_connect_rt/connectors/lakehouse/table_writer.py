@@ -114,8 +114,8 @@ class RowIndex(Protocol):
     def undo(self) -> None:
         """Take the last `replace` back. Nothing happens if it was confirmed."""
 
-    def confirm(self, snapshot: str | None) -> None:
-        """Keep the last `replace`: it is the snapshot of this id. None: unknown, so the next `catch_up` looks."""
+    def confirm(self, committed: Committed | None) -> None:
+        """Keep the last `replace`, whose commit is this one. None: the answer was lost, so `catch_up` has to look."""
 
     def close(self) -> None:
         """Delete the files of the index."""
@@ -454,7 +454,7 @@ class TableCommitter:
             attempt.by_other = attempt.doubtful_on is None
             if self._exchange is not None and not attempt.by_other:
                 self._exchange.finish(loaded, attempt.commit_id, ())
-            self._landed(attempt, None if attempt.answer_lost else loaded.snapshot)
+            self._landed(attempt, None)
             return frozenset(), True
         if attempt.answer_lost:  # not visible so far: if it arrives later, the index sees it as another writer's
             self._undo(attempt)
@@ -473,7 +473,7 @@ class TableCommitter:
         if isinstance(result, Committed):
             if self._exchange is not None:
                 self._exchange.finish(loaded, attempt.commit_id, self._shared)
-            self._landed(attempt, result.snapshot)
+            self._landed(attempt, result)
             return True
         if isinstance(result, LostRace):
             self._undo(attempt)
@@ -541,9 +541,9 @@ class TableCommitter:
         if self._index is not None:
             self._index.undo()
 
-    def _landed(self, attempt: _Attempt, snapshot: str | None) -> None:
+    def _landed(self, attempt: _Attempt, committed: Committed | None) -> None:
         if self._index is not None:
-            self._index.confirm(snapshot)
+            self._index.confirm(committed)
         for place, part in attempt.ranges.items():
             gathered = attempt.gathered[place]
             if self._places.get(place) is gathered:

@@ -26,11 +26,11 @@ import pytest
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.e2e.commands import until
 from tests.integration.kafka.http_and_kafka import JSON
@@ -149,7 +149,7 @@ class IcebergLake(Lake):
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.database, self.warehouse = folder / "catalog.db", folder / "warehouse"
-        SqlCatalog("iceberg", **self._catalog())  # makes its tables
+        RememberingSqlCatalog("iceberg", **self._catalog())  # makes its tables
         with closing(sqlite3.connect(self.database)) as session:
             session.execute("PRAGMA journal_mode=WAL")  # else a frozen process that reads would block all commits
         catalog = {f"iceberg.catalog.{name}": value for name, value in self._catalog().items()}
@@ -162,7 +162,7 @@ class IcebergLake(Lake):
 
     def table(self, kind: str) -> Table | None:
         try:
-            return SqlCatalog("iceberg", **self._catalog()).load_table(f"shop.{kind}")
+            return RememberingSqlCatalog("iceberg", **self._catalog()).load_table(f"shop.{kind}")
         except NoSuchTableError:
             return None
 

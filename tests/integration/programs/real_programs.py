@@ -11,6 +11,7 @@ from tests.integration.programs.rest_orders import TOKEN
 
 TAP_POSTGRES = "pipelinewise-tap-postgres==1.8.4"
 TAP_REST = "tap-rest-api-msdk==1.4.2"
+PKG_RESOURCES = "setuptools<81"  # the tap imports it and does not name it
 CDK = "airbyte-cdk==7.39.1"
 FAKER = "airbyte-source-faker==7.2.1"
 
@@ -104,7 +105,9 @@ def tap_rest(url: str) -> RealProgram:
     pages = {"pagination_request_style": "jsonpath_paginator", "next_page_token_path": "$.next"}
     config = {"api_url": url, "auth_method": "bearer_token", "streams": [stream], **pages}
     secret = json.dumps({"bearer_token": TOKEN})
-    return RealProgram("singer", config, {"singer.requirement": TAP_REST, "singer.secret.config": secret})
+    return RealProgram(
+        "singer", config, {"singer.requirement": f"{TAP_REST} {PKG_RESOURCES}", "singer.secret.config": secret}
+    )
 
 
 def manifest(url: str) -> RealProgram:

@@ -104,9 +104,9 @@ class IcebergLake(Lake):
 
     def prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        module = optional_module("pyiceberg.catalog.sql", "cdc", _USERS)
+        module = optional_module("spark_connect_rt.connectors.lakehouse.iceberg_catalogs", "cdc", _USERS)
         self._missing = optional_module("pyiceberg.exceptions", "cdc", _USERS).NoSuchTableError
-        self._catalog = module.SqlCatalog(_CATALOG, **self._properties())
+        self._catalog = module.RememberingSqlCatalog(_CATALOG, **self._properties())
         self._table: Any = None
 
     def _properties(self) -> dict[str, str]:

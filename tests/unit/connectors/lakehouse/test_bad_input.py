@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyiceberg.catalog.sql import SqlCatalog
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.outside_checks import Finding
 from spark_connect_rt.base import hidden_values
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.connectors.lakehouse.delta_sink import DeltaSinkConnector
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.testing.sink_harness import SinkHarness
@@ -97,9 +97,9 @@ class IcebergLake(Lake):
             "iceberg.catalog.warehouse": (folder / "warehouse").as_uri(),
         }
 
-    def catalog(self) -> SqlCatalog:
+    def catalog(self) -> RememberingSqlCatalog:
         named = {name.rpartition(".")[2]: value for name, value in self.settings.items()}
-        return SqlCatalog("iceberg", uri=named["uri"], warehouse=named["warehouse"])
+        return RememberingSqlCatalog("iceberg", uri=named["uri"], warehouse=named["warehouse"])
 
     def create(self, rows: pa.Table) -> None:
         catalog = self.catalog()

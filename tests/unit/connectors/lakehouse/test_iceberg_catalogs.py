@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import IcebergTables
 from pyiceberg.serializers import FromInputFile
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, open_store
@@ -52,6 +57,25 @@ def append(store: IcebergTableStore, number: int) -> None:
 
 def test_sql_catalogs_remember_metadata(stores: tuple[IcebergTableStore, IcebergTableStore]) -> None:
     assert isinstance(stores[0].catalog, RememberingSqlCatalog)
+
+
+def test_a_query_whose_rows_were_not_fetched_locks_sqlite_no_longer_than_its_transaction(
+    stores: tuple[IcebergTableStore, IcebergTableStore], tmp_path: Path
+) -> None:
+    """A row that is left locks SQLite's file until Python deletes the statement, which `kept` prevents."""
+    catalog = stores[0].catalog
+    assert isinstance(catalog, RememberingSqlCatalog)
+    with Session(catalog.engine) as session:
+        kept = session.execute(select(IcebergTables))
+    with closing(sqlite3.connect(tmp_path / "catalog.db", timeout=0, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+    del kept
+
+
+def test_a_catalog_in_memory_keeps_its_tables(tmp_path: Path) -> None:
+    catalog = RememberingSqlCatalog("lake", uri="sqlite:///:memory:", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("shop")
+    assert catalog.namespace_exists("shop")
 
 
 def test_own_commits_read_no_metadata_file(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from spark_connect_rt.api.data import schema as s
@@ -17,6 +16,7 @@ from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.testing.sink_harness import SinkHarness
@@ -55,9 +55,9 @@ class Lake:
     def sink(self, config: Mapping[str, str]) -> SinkHarness:
         return SinkHarness(IcebergSinkConnector, config)
 
-    def catalog(self) -> SqlCatalog:
+    def catalog(self) -> RememberingSqlCatalog:
         names = {name.rpartition(".")[2]: value for name, value in self.settings.items()}
-        return SqlCatalog("iceberg", uri=names["uri"], warehouse=names["warehouse"])
+        return RememberingSqlCatalog("iceberg", uri=names["uri"], warehouse=names["warehouse"])
 
     def rows(self, table: str = NAME, order_by: str = "id") -> list[dict[str, Any]]:
         """Return the rows that pyiceberg and DuckDB read."""
@@ -671,11 +671,11 @@ def test_upsert_without_any_key_is_refused_with_what_to_do(lake: Lake) -> None:
 def test_commit_whose_answer_is_lost_is_found_or_made_once(
     lake: Lake, fault: str, upsert: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit_table = SqlCatalog.commit_table
+    commit_table = RememberingSqlCatalog.commit_table
     faults = iter([fault])
     requests: list[tuple[Any, ...]] = []
 
-    def unreliable(catalog: SqlCatalog, *request: Any) -> Any:
+    def unreliable(catalog: RememberingSqlCatalog, *request: Any) -> Any:
         kind = next(faults, None)
         if kind == "late":
             requests.append(request)
@@ -693,7 +693,7 @@ def test_commit_whose_answer_is_lost_is_found_or_made_once(
         for number in (1, 2):
             sink.send(TOPIC, {"id": number, "name": "old"}, key={"id": number})
         settle(sink)
-        monkeypatch.setattr(SqlCatalog, "commit_table", unreliable)
+        monkeypatch.setattr(RememberingSqlCatalog, "commit_table", unreliable)
         sink.send(TOPIC, {"id": 3, "name": "new"}, key={"id": 3})
         if upsert:
             sink.send(TOPIC, {"id": 1, "name": "new"}, key={"id": 1})

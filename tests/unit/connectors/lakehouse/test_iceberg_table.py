@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore
 from spark_connect_rt.connectors.lakehouse.table_port import TableStore
 from tests.contract.table_store_contract import TableStoreContract
@@ -22,8 +22,8 @@ class TestIcebergTable(TableStoreContract):
     def made(self, tmp_path: Path) -> None:
         self.folder = tmp_path
 
-    def catalog(self) -> SqlCatalog:
-        return SqlCatalog(
+    def catalog(self) -> RememberingSqlCatalog:
+        return RememberingSqlCatalog(
             "lake", uri=f"sqlite:///{self.folder / 'catalog.db'}", warehouse=(self.folder / "warehouse").as_uri()
         )
 

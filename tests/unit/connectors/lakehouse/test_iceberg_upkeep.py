@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.snapshots import Snapshot
 
+from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse import iceberg_upkeep
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
+from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     MOST_BYTES,
+    MOST_TRIES,
+    CompactionReport,
+    TableUpkeep,
     compact,
     expire_snapshots,
     find_orphans,
@@ -20,7 +29,14 @@ from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     plan_rewrites,
     remove_orphans,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, StoredOffset, TableCommit
+from spark_connect_rt.connectors.lakehouse.table_port import (
+    CommitResult,
+    Committed,
+    LiveFile,
+    StoredOffset,
+    TableCommit,
+)
+from spark_connect_rt.errors import RetriableError
 from tests.contract.table_store_contract import PLACE, SCHEMA, rows_of
 from tests.support.lakehouse_readers import duckdb_rows
 
@@ -32,7 +48,7 @@ class Lake:
 
     def __init__(self, folder: Path, partition_by: list[str]) -> None:
         warehouse = (folder / "warehouse").as_uri()
-        self.catalog = SqlCatalog("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse)
+        self.catalog = RememberingSqlCatalog("lake", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=warehouse)
         self.store = IcebergTableStore(lambda: self.catalog, NAME, "sink", partition_by=partition_by)
         self.store.create(SCHEMA, ["id"])
         self.commits = 0
@@ -58,6 +74,9 @@ class Lake:
         found: list[int] = sorted(table.scan().to_arrow()["id"].to_pylist())
         assert [row["id"] for row in duckdb_rows(table.metadata_location, order_by="id")] == found
         return found
+
+    def snapshots(self) -> list[Snapshot]:
+        return list(self.loaded().table.metadata.snapshots)
 
     def files(self) -> set[str]:
         return {path.name for path in Path(self.loaded().table.location().removeprefix("file://")).rglob("*.*")}
@@ -144,25 +163,85 @@ def test_compaction_keeps_rows_and_offsets_and_removes_deletes(tmp_path: Path, p
     assert compact(lake.store, 2).rewritten == 0
 
 
-def test_compaction_gives_way_to_another_writer(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def commits_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch, commits: Iterable[Callable[[], object]]) -> None:
+    """Have another writer make its next commit whenever the compaction is about to."""
+    commit_change = LoadedIcebergTable.commit_change
+    pending = iter(commits)
+
+    def late(loaded: LoadedIcebergTable, change: SnapshotChange) -> CommitResult:
+        if change.replaces and (commit := next(pending, None)) is not None:
+            commit()
+        return commit_change(loaded, change)
+
+    monkeypatch.setattr(LoadedIcebergTable, "commit_change", late)
+
+
+@pytest.mark.parametrize("partition_by", [[], ["bucket(2, id)"]])
+def test_rows_that_others_delete_meanwhile_are_deleted_in_the_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: list[str]
+) -> None:
+    lake = Lake(tmp_path, partition_by)
+    paths = [path for start in range(0, 20, 5) for path in lake.commit(*range(start, start + 5))]
+    lake.commit(90, dead={paths[0]: [1]})
+    stayed: list[int] = []
+
+    def upsert(number: int) -> None:
+        lake.commit(number, dead={paths[-1]: [number - 50], paths[0]: [0]})
+        stayed[:] = lake.ids()
+
+    commits_meanwhile(lake, monkeypatch, [lambda: upsert(50), lambda: lake.commit(70), lambda: upsert(51)])
+    report = compact(lake.store, 2, at_most=1)
+    assert report.lost_races == 3
+    assert report.rewritten >= 2
+    assert lake.ids() == stayed
+    assert {50, 51, 70} <= set(stayed)
+    assert compact(lake.store, 1).rewritten > 0
+    assert lake.ids() == stayed
+    assert not lake.loaded().delete_files()
+
+
+def test_compaction_gives_way_to_another_that_took_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         lake.commit(number)
-    write = LoadedIcebergTable.write
-
-    def write_late(loaded: LoadedIcebergTable, rows: Any) -> Any:
-        monkeypatch.setattr(LoadedIcebergTable, "write", write)
-        lake.commit(50)
-        return write(loaded, rows)
-
-    monkeypatch.setattr(LoadedIcebergTable, "write", write_late)
     files_before = lake.files()
+    taken: list[str] = []
+
+    def compact_as_other() -> None:
+        table = lake.catalog.load_table(NAME)
+        table.overwrite(table.scan().to_arrow())
+        taken.extend(name for name in lake.files() - files_before if name.endswith(".parquet"))
+
+    commits_meanwhile(lake, monkeypatch, [compact_as_other])
     report = compact(lake.store, 2)
     assert (report.rewritten, report.lost_races) == (0, 1)
-    assert lake.ids() == [0, 1, 2, 3, 50]
-    own = {name for name in lake.files() - files_before if name.endswith(".parquet")}
-    assert len(own) == 1  # the other writer's: the compaction's file is deleted
-    assert compact(lake.store, 2).rewritten == 5
-    assert lake.ids() == [0, 1, 2, 3, 50]
+    assert lake.ids() == [0, 1, 2, 3]
+    left = {name for name in lake.files() - files_before if name.endswith(".parquet")}
+    assert len(left) == 1, taken  # the other's file: that of the compaction is deleted
+
+
+def test_compaction_gives_up_after_some_lost_races(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        lake.commit(number)
+    commits_meanwhile(lake, monkeypatch, (lambda at=at: lake.commit(at) for at in range(100, 200)))
+    report = compact(lake.store, 2)
+    assert (report.rewritten, report.lost_races) == (0, MOST_TRIES)
+    assert lake.ids() == [0, 1, 2, 3, *range(100, 100 + MOST_TRIES)]
+    assert len(list(lake.loaded().live_files())) == 4 + MOST_TRIES
+
+
+def test_compaction_gives_way_to_a_rollback(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = lake.commit(1, 2)[0]
+    lake.commit(3)
+    snapshot = lake.loaded().snapshot
+    assert snapshot is not None
+    lake.commit(4, dead={path: [0]})
+
+    def roll_back() -> None:
+        lake.catalog.load_table(NAME).manage_snapshots().rollback_to_snapshot(int(snapshot)).commit()
+
+    commits_meanwhile(lake, monkeypatch, [roll_back])
+    assert compact(lake.store, 1).rewritten == 0
+    assert lake.ids() == [1, 2, 3]
 
 
 def test_sink_on_an_older_state_loses_against_a_compaction(lake: Lake) -> None:
@@ -185,6 +264,73 @@ def test_upkeep_is_due_by_the_counts_of_the_summary(lake: Lake) -> None:
         lake.commit(number)
     assert is_due(lake.loaded(), 1, 50) == (True, False)
     assert is_due(lake.loaded(), 0, 50) == (False, False)
+
+
+def upkeep_of(lake: Lake, due: int = 2) -> TableUpkeep:
+    return TableUpkeep(lambda: IcebergTableStore(lambda: lake.catalog, NAME, "sink"), 0, due)
+
+
+def test_upkeep_that_is_due_runs_next_to_commits_and_keeps_the_rows(lake: Lake) -> None:
+    upkeep = upkeep_of(lake)
+    for number in range(40):
+        while True:
+            loaded = lake.loaded()
+            if isinstance(loaded.commit(TableCommit(f"n{number}", files=loaded.write(rows_of(number)))), Committed):
+                break
+        upkeep.after_commit(lake.store, ())
+        time.sleep(0.03)
+    upkeep.close(30)
+    assert lake.ids() == list(range(40))
+    assert any(shot.summary and shot.summary.operation.value == "replace" for shot in lake.snapshots())
+    assert len(lake.loaded().live_files()) < 40
+
+
+def test_task_without_the_first_partition_does_the_upkeep_at_twice_the_amount(lake: Lake) -> None:
+    upkeep, due_at = upkeep_of(lake, due=3), 0
+    for number in range(20):
+        lake.commit(number)
+        upkeep.after_commit(lake.store, {TopicPartition(PLACE.topic, PLACE.partition + 1)})
+        upkeep.close(30)
+        if len(lake.loaded().live_files()) <= number:
+            due_at = number + 1
+            break
+    assert due_at == 2 * 2 * 3  # small files count from twice the setting on
+
+
+@pytest.mark.parametrize("error", [SystemExit(), RetriableError("the catalog is away"), KeyError("x")])
+def test_upkeep_that_failed_begins_again_after_the_next_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    calls: list[int] = []
+
+    def fail(*_: object, **__: object) -> None:
+        calls.append(1)
+        raise error
+
+    monkeypatch.setattr(iceberg_upkeep, "compact", fail)
+    upkeep = upkeep_of(lake, due=1)
+    for number in range(5):
+        lake.commit(number)
+        upkeep.after_commit(lake.store, {PLACE})
+        upkeep.close(30)
+    assert len(calls) == 4  # from the second commit on
+
+
+def test_upkeep_that_hangs_stops_neither_commits_nor_the_end_of_the_task(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(iceberg_upkeep, "compact", lambda *_, **__: released.wait(60) and CompactionReport())
+    monkeypatch.setattr(iceberg_upkeep, "SLOW_UPKEEP_S", 0)
+    upkeep = upkeep_of(lake, due=1)
+    for number in range(5):
+        lake.commit(number)
+        upkeep.after_commit(lake.store, {PLACE})
+    upkeep.close(0.01)
+    released.set()
+    assert lake.ids() == [0, 1, 2, 3, 4]
+    assert "has run for more than" in caplog.text
+    assert "goes on although its task has ended" in caplog.text
 
 
 def test_orphans_are_old_files_without_a_name(lake: Lake) -> None:

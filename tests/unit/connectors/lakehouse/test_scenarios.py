@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.types import StringType
 
 from spark_connect_rt.base.ids import TopicPartition
@@ -29,6 +28,7 @@ from spark_connect_rt.connectors.lakehouse.commit_parts import CommitTurns
 from spark_connect_rt.connectors.lakehouse.delta_sink import MergedRows
 from spark_connect_rt.connectors.lakehouse.delta_table import DeltaTableStore, LoadedDeltaTable
 from spark_connect_rt.connectors.lakehouse.guard import Check, CommitVerdict, ResumePoint, ResumeReason
+from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from spark_connect_rt.connectors.lakehouse.iceberg_table import IcebergTableStore, LoadedIcebergTable
 from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     compact,
@@ -142,8 +142,8 @@ class IcebergLake(Lake):
     loaded_class = LoadedIcebergTable
     branch = "main"
 
-    def catalog(self) -> SqlCatalog:
-        return SqlCatalog(
+    def catalog(self) -> RememberingSqlCatalog:
+        return RememberingSqlCatalog(
             "lake", uri=f"sqlite:///{self.folder / 'catalog.db'}", warehouse=(self.folder / "warehouse").as_uri()
         )
 
