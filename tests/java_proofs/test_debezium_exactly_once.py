@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
+from tests.support.captured_database import CapturedDatabase, postgres_source
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
 from tests.support.java_plugins import DEBEZIUM_POSTGRES, plugin_folder
 from tests.support.killed_in_mid_flow import VICTIMS, kill_in_mid_flow
@@ -20,6 +20,7 @@ from tests.support.postgres_server import PostgresServer
 from tests.support.topic_content import normalised
 
 ROWS, CHANGES = (20_000, 10_000) if whole() else (500, 1_000)
+PREFIX = "once"  # other tests of the broker fill topics of the usual prefix
 ITEMS, TRANSACTIONS = f"{PREFIX}.public.items", f"{PREFIX}.transaction"
 ASKED = {"exactly.once.support": "required", "transaction.boundary": "poll"}
 SUPPORTED = {"exactly_once_source_support": "enabled", "scheduled_rebalance_max_delay_ms": "0"}
@@ -39,7 +40,7 @@ def both(broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def database(postgres: PostgresServer, both: JavaBesideOurs) -> Iterator[CapturedDatabase]:
     made = CapturedDatabase(postgres)
     made.fill(ROWS)
-    more = {"provide_transaction_metadata": "true"}
+    more = {"provide_transaction_metadata": "true", "topic_prefix": PREFIX}
     both.create("once", {side: postgres_source(made, side, **more) | ASKED for side in SIDES})
     both.await_key(ITEMS, b'{"id":%d}' % ROWS)  # before a snapshot has ended, both would take it again
     yield made

@@ -21,7 +21,7 @@ from tests.e2e.conftest import python_without_the_package  # noqa: F401  (a fixt
 from tests.e2e.spark_cluster import SparkCluster
 from tests.e2e.submitted import killed_at_the_end, named, submitted
 from tests.e2e.test_spark_cluster import USER_CONF
-from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
+from tests.support.captured_database import CapturedDatabase, postgres_source
 from tests.support.changes_meanwhile import ChangesMeanwhile
 from tests.support.connect_rest import ConnectRest
 from tests.support.java_beside_ours import FAST, HOST_CLASS, SIDES, whole
@@ -33,6 +33,7 @@ from tests.support.topic_content import TopicReader, differences, digests
 from tests.support.worker_process import worker_properties
 
 GROUP = "java-on-executors"
+PREFIX = "killed"  # other tests of the broker fill topics of the usual prefix
 ITEMS = f"{PREFIX}.public.items"
 ROWS, CHANGES = (20_000, 10_000) if whole() else (500, 1_000)
 CAPTURED, SHARED, ALONE = "-Xmx192m", "-Xmx72m", "-Xmx80m"  # how a task's JVM is known
@@ -64,7 +65,8 @@ class OnExecutors:
             own = {"connectrt.isolation": "process"} if heap == ALONE else {}
             place = {"file": str(file), "topic": topic, "connectrt.java.heap": heap.removeprefix("-Xmx")}
             self.rest.create(topic, source | place | own)
-        captured = postgres_source(database, "ours") | {"connectrt.java.heap": CAPTURED.removeprefix("-Xmx")}
+        heap = {"connectrt.java.heap": CAPTURED.removeprefix("-Xmx")}
+        captured = postgres_source(database, "ours", topic_prefix=PREFIX) | heap
         self.rest.create("captured", captured)
         self.feeder.start()
 
@@ -172,7 +174,7 @@ def flow(
         until(lambda: rest.probe("/health") or driver.poll() is not None, LIMIT_S, "healthy", made.stories, every_s=0.5)
         assert driver.poll() is None, made.stories()
         made.deploy(database)
-        javas.rest.create("captured", postgres_source(database, "java"))
+        javas.rest.create("captured", postgres_source(database, "java", topic_prefix=PREFIX))
         made.await_key(b'{"id":%d}' % ROWS)  # before a snapshot has ended, it would be taken again
         made.await_flow()
         yield made
