@@ -2,6 +2,9 @@
 
 3.5.0.Final is the newest that resolves: of 3.7.0 Maven Central has PostgreSQL's connector only. The server is Debian's
 MariaDB 10.11 for both, which speaks MySQL's protocol: no MySQL that Debezium still supports was found in Debian or npm.
+
+Only MariaDB's connector is killed. Killed behind a transaction, MySQL's loses the first row of the next one in Java
+Connect, too, because it stores "row": 1 with the place behind it, and then skips one row there.
 """
 
 from __future__ import annotations
@@ -81,7 +84,8 @@ def test_snapshot_changes_and_a_new_column_are_the_same(
     both.await_key(topic, b'{"id":9998}')
     await_end_of_snapshot(both, f"{kind}-ours")  # a kill before it would begin another one, which reads later rows
     server.run("UPDATE items SET name = 'changed' WHERE id < 500; DELETE FROM items WHERE id >= 1900", database)
-    both.kill_host(f"debezium-connector-{kind}")
+    if kind == "mariadb":
+        both.kill_host("debezium-connector-mariadb")
     server.run("ALTER TABLE items ADD COLUMN price decimal(10, 2) DEFAULT 1.5", database)
     server.run("INSERT INTO items VALUES (9999, 'z', 2)", database)
     both.await_key(topic, b'{"id":9999}')
