@@ -407,7 +407,7 @@ def is_due(loaded: LoadedIcebergTable, snapshots_kept: int, least: int) -> tuple
 
 
 class TableUpkeep:
-    """Does the upkeep of a table that a task writes, in a thread with a store of its own.
+    """Does the upkeep of a table that a task writes, in a separate thread with a separate store.
 
     A compaction takes seconds, and the task commits meanwhile. A thread lives as long as there is something to do. An
     error is logged, and the next commit begins again.

@@ -59,7 +59,7 @@ def test_sql_catalogs_remember_metadata(stores: tuple[IcebergTableStore, Iceberg
     assert isinstance(stores[0].catalog, RememberingSqlCatalog)
 
 
-def test_a_query_whose_rows_were_not_fetched_locks_sqlite_no_longer_than_its_transaction(
+def test_rows_that_were_not_fetched_do_not_lock_sqlite(
     stores: tuple[IcebergTableStore, IcebergTableStore], tmp_path: Path
 ) -> None:
     """A row that is left locks SQLite's file until Python deletes the statement, which `kept` prevents."""

@@ -147,9 +147,7 @@ def test_group_that_was_reset_by_its_owner_is_obeyed(lake: Lake, caplog: pytest.
     assert "reset to an earlier offset" in caplog.text
 
 
-def test_group_that_was_moved_ahead_is_obeyed_and_that_is_no_warning(
-    lake: Lake, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_group_that_was_moved_ahead_is_obeyed_without_a_warning(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with lake.sink(lake.config()) as sink:
         sink.send(TOPIC, {"id": 0})
