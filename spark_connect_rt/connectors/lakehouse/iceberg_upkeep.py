@@ -255,7 +255,7 @@ class _KnownDeletes:
         return len(self._named)
 
     def catch_up(self, loaded: LoadedIcebergTable) -> Mapping[str, Positions]:
-        """Read the deletes that this state has besides, and return their rows by data file."""
+        """Read the deletes that this state has in addition, and return their rows by data file."""
         now = loaded.deletes()
         found = list(loaded.dead_rows(now - self._named.keys()))
         self._named = {name: self._named.get(name, set()) for name in now}
@@ -467,11 +467,11 @@ class TableUpkeep:
             store.close()
 
     def close(self, limit_s: float) -> None:
-        """Wait until the thread has ended, at most `limit_s`. What it leaves undone is not visible."""
+        """Wait until the thread has ended, at most `limit_s`. An unfinished step is not visible."""
         if self._thread is not None:
             self._thread.join(limit_s)
             if self._thread.is_alive():
-                log.warning("upkeep of a table goes on although its task has ended: %s", self._thread.name)
+                log.warning("upkeep of a table continues although its task has ended: %s", self._thread.name)
 
 
 @dataclass(frozen=True, slots=True)

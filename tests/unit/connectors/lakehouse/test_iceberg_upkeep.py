@@ -334,7 +334,7 @@ def test_upkeep_that_hangs_stops_neither_commits_nor_the_end_of_the_task(
     released.set()
     assert lake.ids() == [0, 1, 2, 3, 4]
     assert "has run for more than" in caplog.text
-    assert "goes on although its task has ended" in caplog.text
+    assert "continues although its task has ended" in caplog.text
 
 
 def test_orphans_are_old_files_without_a_name(lake: Lake) -> None:
