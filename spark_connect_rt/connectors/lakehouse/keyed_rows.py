@@ -142,9 +142,9 @@ class KeyedRows:
                 return False
         named, dead = self._deleted(loaded, deletes - self._deletes.keys())
         self._index.drop_files([self._number(path) for path in self._live if path not in live])
-        for path, rows in dead.items():
-            if path in self._live:
-                self._index.drop_positions(positions_of(self._number(path), rows))
+        gone_rows = [positions_of(self._number(path), rows) for path, rows in dead.items() if path in self._live]
+        if gone_rows:
+            self._index.drop_positions(np.concatenate(gone_rows))  # one pass over the index for all files
         doubles = 0
         for file in new:
             for keys, positions in self._keys_of(loaded, file.path, dead.get(file.path)):
