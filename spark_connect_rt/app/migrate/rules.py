@@ -201,12 +201,14 @@ def _elements(given: Given, catalog: ClassCatalog, connector_runtime: str) -> It
         yield _element(setting, name, catalog, config if config.get(setting) else given.worker, connector_runtime)
 
 
-def _element(setting: str, name: str, catalog: ClassCatalog, config: Mapping[str, str], beside: str) -> Element:
+def _element(
+    setting: str, name: str, catalog: ClassCatalog, config: Mapping[str, str], connector_runtime: str
+) -> Element:
     found = catalog.find(name, config.get(f"{setting.removesuffix('.type')}.plugin.version")) if name else None
     if found is None or found.problem:
         return Element(setting, name, "")
     in_java = found if found.runtime == JAVA else None
-    if beside == JAVA and in_java is None:  # a Java connector gets its Java stage, if the name has one
+    if connector_runtime == JAVA and in_java is None:  # a Java connector gets its Java stage, if the name has one
         in_java = found if found.name.startswith(_APACHE) else catalog.find(name, runtime=JAVA)
     return Element(setting, found.name, JAVA if in_java else PYTHON)
 

@@ -242,6 +242,7 @@ class LoadedIcebergTable:
 
     def __init__(self, store: IcebergTableStore, table: Table) -> None:
         self._store, self.table = store, table
+        self._files_of: dict[ManifestContent, Sequence[DataFile]] = {}  # a commit asks several times
         metadata = table.metadata
         if metadata.format_version > 2:
             raise ExternalError(
@@ -330,7 +331,7 @@ class LoadedIcebergTable:
             for file in self._files(ManifestContent.DATA)
         }
 
-    def delete_files(self) -> list[DataFile]:
+    def delete_files(self) -> Sequence[DataFile]:
         """Return the live position delete files. Raises ExternalError for deletes of another kind."""
         files = self._files(ManifestContent.DELETES)
         for file in files:
@@ -409,7 +410,7 @@ class LoadedIcebergTable:
     def commit(self, commit: TableCommit) -> CommitResult:
         """Try once to make `commit` the next state of the branch, and return the outcome."""
         store = self._store
-        deletes = self._delete_files(commit.dead_rows)
+        deletes = self.write_deletes(commit.dead_rows)
         added = [*(new.detail for new in commit.files), *(file for file, _ in deletes)]
         named = {
             property_name(store.connector, store.branch_key, place): offset_text(stored)
@@ -456,19 +457,15 @@ class LoadedIcebergTable:
 
     def write_deletes(
         self, dead_rows: Mapping[str, Positions], details: Mapping[str, DataFile] | None = None
-    ) -> list[DataFile]:
+    ) -> list[tuple[DataFile, Collection[str]]]:
         """Write one position delete file for each partition of the data files that lose rows.
+
+        Returns each with the URIs of the data files that it names.
 
         Args:
             dead_rows: URI of each data file -> rows, ascending.
             details: the data files by URI. None: they are live.
         """
-        return [file for file, _ in self._delete_files(dead_rows, details)]
-
-    def _delete_files(
-        self, dead_rows: Mapping[str, Positions], details: Mapping[str, DataFile] | None = None
-    ) -> list[tuple[DataFile, Collection[str]]]:
-        """Do what `write_deletes` does, and return each file with the URIs of the data files that it names."""
         if not dead_rows:
             return []
         if self.table.metadata.format_version < 2:
@@ -492,11 +489,13 @@ class LoadedIcebergTable:
         """Return the URIs of all live files, also of deletes that cannot be read here."""
         return [file.file_path for content in ManifestContent for file in self._files(content)]
 
-    def _files(self, content: ManifestContent) -> list[DataFile]:
-        try:
-            return self._store.manifests.live_files(self.table, self._store.branch, content)
-        except Exception as error:
-            raise explained(self._store.name, error) from error
+    def _files(self, content: ManifestContent) -> Sequence[DataFile]:
+        if content not in self._files_of:
+            try:
+                self._files_of[content] = self._store.manifests.live_files(self.table, self._store.branch, content)
+            except Exception as error:
+                raise explained(self._store.name, error) from error
+        return self._files_of[content]
 
     def _parquet(self, path: str) -> pq.ParquetFile:
         files, place = file_system(self.table, path)

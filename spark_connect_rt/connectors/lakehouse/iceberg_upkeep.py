@@ -384,7 +384,7 @@ def _late_deletes(
     by_number = {number: late[path] for number, path in enumerate(paths) if path in late}
     dead = {part.file.path: part.dead_by(by_number) for part in new} if by_number else {}
     details = {part.file.path: part.file.detail for part in new}
-    return loaded.write_deletes({path: rows for path, rows in dead.items() if len(rows)}, details)
+    return [file for file, _ in loaded.write_deletes({path: rows for path, rows in dead.items() if len(rows)}, details)]
 
 
 def _can_swap(before: LoadedIcebergTable, newest: LoadedIcebergTable, paths: Sequence[str]) -> bool:
