@@ -87,14 +87,17 @@ class Lab:
     def _all(self, properties: dict[str, str]) -> dict[str, str]:
         return {**self._properties, **_dotted(properties)}
 
-    def side(self, who: str) -> WorkerProcess | None:
-        """Start "java" or "ours"; no ours, and a complaint for the notes, when it does not come up or is left out."""
+    def side(self, who: str, **properties: str) -> WorkerProcess | None:
+        """Start "java" or "ours"; no ours, and a complaint for the notes, when it does not come up or is left out.
+
+        ``properties`` are of a worker that is started here, with underscores for dots.
+        """
         if self._shared is not None and who in self._shared:
             return self._shared[who]
         if who == "ours" and self.java_only:
             return None
         try:
-            worker = (self.java() if who == "java" else self.ours()).start()
+            worker = (self.java(**properties) if who == "java" else self.ours(**properties)).start()
         except StartupError as error:
             if who == "java":
                 raise

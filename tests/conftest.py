@@ -1,4 +1,4 @@
-"""Shared fixtures: a real broker, a Java. A service that is missing FAILS; nothing is skipped."""
+"""Shared fixtures: a real broker, a Java, the wheel. A service that is missing FAILS; nothing is skipped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import logging
 import os
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from spark_connect_rt.base.loggers import JAVA_LOG_LEVELS
 from spark_connect_rt.connectors.mirror import named_class
 from spark_connect_rt.engine.executor import task_logs
 from spark_connect_rt.engine.startup.java_home import Java, find_java
+from tests.e2e.submitted import plain_environment
 from tests.support.java_test_plugins import java_plugin_path
 from tests.support.s3_server import S3Server
 
@@ -83,6 +86,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             draft.rename(folder)
     (built,) = folder.glob("*.whl")
     return built
+
+
+@pytest.fixture(scope="session")
+def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that sees the dependencies but not the editable install of this repository."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    probe = subprocess.run(
+        # A module: an editable install leaves a folder of the package's name beside it, with what the wheel takes in.
+        [str(python), "-c", "import spark_connect_rt._version"],
+        capture_output=True,
+        cwd=folder,
+        env=plain_environment(),
+        check=False,
+    )
+    assert probe.returncode != 0, "the editable install shines through: this test would prove nothing"
+    return python
 
 
 @pytest.fixture(scope="session")

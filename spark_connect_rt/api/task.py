@@ -346,6 +346,13 @@ class SinkTask(Task):
         """
         return False
 
+    def takes_nested_structs(self) -> bool:
+        """Return whether ``put_batch`` accepts structs whose members are structs, as in Debezium's envelopes.
+
+        Such a member is null where the record has null. False by default: these records go to ``put``.
+        """
+        return False
+
     def preview_put(self, records: Sequence[SinkRecord]) -> None:
         """Write the records as ``put`` would, then roll all of it back.
 

@@ -1,16 +1,12 @@
-"""One table of the times that the stories took, at the end of the run's output; what plain spark-submit is given."""
+"""One table of the times that the stories took, at the end of the run's output; an environment with the wheel."""
 
 from __future__ import annotations
 
-import subprocess
-import sysconfig
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
-
-from tests.e2e.submitted import plain_environment
 
 TIMES = pytest.StashKey[list[tuple[str, str]]]()
 
@@ -37,26 +33,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("times and counts")
         for story, line in rows:
             terminalreporter.write_line(f"{story:<26} {line}")
-
-
-@pytest.fixture(scope="session")
-def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter that sees the dependencies but not the editable install of this repository."""
-    folder = tmp_path_factory.mktemp("venv")
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    probe = subprocess.run(
-        # A module: an editable install leaves a folder of the package's name beside it, with what the wheel takes in.
-        [str(python), "-c", "import spark_connect_rt._version"],
-        capture_output=True,
-        cwd=folder,
-        env=plain_environment(),
-        check=False,
-    )
-    assert probe.returncode != 0, "the editable install shines through: this test would prove nothing"
-    return python
 
 
 @pytest.fixture(scope="session")

@@ -318,6 +318,26 @@ def test_defaults_stand_for_nulls_and_need_records() -> None:
     assert changes_of_batch(SinkBatch("t", 0, pa.array([0]), values, schema), ChangeRules()) is None
 
 
+@pytest.mark.parametrize(
+    ("envelopes", "by_columns"),
+    [
+        ([{"after": {"id": 1, "n": 5}, "before": None}], True),  # nothing within a null has a default
+        ([{"after": {"id": 1, "n": 5}, "before": {"id": 1, "n": None}}], False),
+        ([{"after": {"id": 1, "n": 5}, "before": None}, {"after": {"id": 1, "n": None}, "before": None}], False),
+    ],
+)
+def test_envelopes_come_in_columns_unless_a_default_is_hidden(envelopes: list[Any], by_columns: bool) -> None:
+    row = struct_of({"id": s.INT64, "n": Schema(s.Type.INT32, optional=True, default=7)}).as_optional()
+    schema = struct_of({"op": s.STRING, "after": row, "before": row})
+    of_row = pa.struct({"id": pa.int64(), "n": pa.int32()})
+    kind = pa.struct({"op": pa.string(), "after": of_row, "before": of_row})
+    values = pa.array([{"op": "u", **envelope} for envelope in envelopes], kind)
+    batch = SinkBatch("t", 0, pa.array(range(len(envelopes))), values, schema)
+    found = changes_of_batch(batch, ChangeRules(ChangeForm.DEBEZIUM, key_columns=("id",)))
+    assert (found is not None) == by_columns
+    assert found is None or [row["n"] for row in found.table.to_pylist()] == [5] * len(envelopes)
+
+
 def test_placeholder_of_an_unchanged_large_value_is_refused() -> None:
     source = Source(ChangeForm.DEBEZIUM)
     source.upsert((1, "a"), ("__debezium_unavailable_value", 1, 1), full_before=False)

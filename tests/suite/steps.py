@@ -26,7 +26,6 @@ GROUP_STORIES = (
     "tests/parity/live/test_handover.py",
     # No stories of groups: they are here so that both lanes of their stage end at about the same time.
     "tests/e2e/test_spark_submit.py",
-    "tests/integration/spark/test_shipped_format.py",
     "tests/integration/kafka/test_coordinator_moves.py",
     "tests/integration/programs/test_tap_postgres.py",
     "tests/system",
@@ -106,6 +105,8 @@ LOST_BROKERS: Lane = (_pytest("lost brokers", "tests/integration/kafka/test_lost
 SYSTEM: Lane = (_pytest("system tests", "tests/system"),)
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
+# The wheel under plain spark-submit: standalone and as a format. "all" has a distributed worker, in test_spark_submit.
+SHIPPED: Lane = (_pytest("a shipped wheel", "tests/shipped"),)
 # Tables of the sinks, read by Spark 4.1 (in an environment with that) and other engines, and 10,000 partitions.
 LAKEHOUSE_PROOFS: Lane = (_pytest("lakehouse", "tests/lakehouse_proofs"),)
 # The console in a real Chromium, on two workers. The first step gets one where there is none and root may.
@@ -146,7 +147,7 @@ RUNS: dict[str, Run] = {
     "all": Run(
         (
             (QUIET,),
-            ((*STATIC, *OLDEST_SPARK, *BROWSER), (*SEVERAL, *JVMS, *BENCH_SMOKE, *SIMULATION)),
+            ((*STATIC, *OLDEST_SPARK, *BROWSER, *SIMULATION), (*SEVERAL, *JVMS, *BENCH_SMOKE)),
             (UNIT,),
             (GROUPS, REAL_PROCESSES),
         ),
@@ -154,7 +155,20 @@ RUNS: dict[str, Run] = {
     ),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(
-        (((*SIMULATION, *PROPERTIES, *SYSTEM, *LOST_BROKERS, *REAL_PROGRAMS, *BENCH_SMOKE, *LAKEHOUSE_PROOFS),),),
+        (
+            (
+                (
+                    *SIMULATION,
+                    *PROPERTIES,
+                    *SYSTEM,
+                    *LOST_BROKERS,
+                    *REAL_PROGRAMS,
+                    *BENCH_SMOKE,
+                    *LAKEHOUSE_PROOFS,
+                    *SHIPPED,
+                ),
+            ),
+        ),
         {**JVM, SCHEDULES: LONG_SCHEDULES, BENCHES: "all", SYSTEM_TESTS: "whole", RESTARTS: "12", TABLE_TASKS: "120"},
     ),
     "stress": Run(((STRESS,),), {STRESS_SECONDS: "60"}),

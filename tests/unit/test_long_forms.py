@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-FOLDERS = ("conformance", "java_proofs", "lakeflow_proofs", "lakehouse_proofs", "programs", "system")
+FOLDERS = ("conformance", "java_proofs", "lakeflow_proofs", "lakehouse_proofs", "programs", "shipped", "system")
 MODULES = sorted(file for name in FOLDERS for file in (TESTS / name).rglob("test_*.py"))
 
 

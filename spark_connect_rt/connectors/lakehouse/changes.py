@@ -107,21 +107,39 @@ class Changes:
 
 def changes_of_batch(batch: SinkBatch, rules: ChangeRules) -> Changes | None:
     """Return the changes of columns. None: the records have to come to `changes_of_records` instead."""
-    if any(_needs_rows(schema) for schema in (batch.value_schema, batch.key_schema)):
+    if _hides_defaults(batch.value_schema, batch.values) or _hides_defaults(batch.key_schema, batch.keys):
         return None
     if any(_is_mixed(column) for column in (batch.values, batch.keys)):
         return None
     return _changes(_Records(batch.offsets, batch.values, batch.value_schema, batch.keys, batch.key_schema), rules)
 
 
-def _needs_rows(schema: Schema | None) -> bool:
-    """Return whether nulls may stand for defaults somewhere, which columns do not know."""
-    if schema is None:
+def _hides_defaults(schema: Schema | None, column: pa.Array | None) -> bool:
+    """Return whether a null of the column stands for a default, or may do so within an array or a map."""
+    if schema is None or column is None:
         return False
-    parts = [member.schema for member in schema.fields] + [
-        part for part in (schema.key_schema, schema.value_schema) if part is not None
-    ]
-    return schema.fields_have_defaults or any(map(_needs_rows, parts))
+    parts = [part for part in (schema.key_schema, schema.value_schema) if part is not None]
+    if any(map(_has_defaults, parts)):
+        return True
+    if schema.type is not Type.STRUCT or not pa.types.is_struct(column.type):
+        return False
+    for member in schema.fields:
+        at = column.type.get_field_index(member.name)
+        if at < 0:
+            return True
+        part = column.field(at)
+        if member.schema.default is not None and part.null_count:
+            missing = part.is_null() if not column.null_count else pc.and_(part.is_null(), column.is_valid())
+            if pc.any(missing).as_py():
+                return True
+        if _hides_defaults(member.schema, part):
+            return True
+    return False
+
+
+def _has_defaults(schema: Schema) -> bool:
+    parts = [part for part in (schema.key_schema, schema.value_schema) if part is not None]
+    return schema.fields_have_defaults or any(map(_has_defaults, [member.schema for member in schema.fields] + parts))
 
 
 def _is_mixed(column: pa.Array | None) -> bool:

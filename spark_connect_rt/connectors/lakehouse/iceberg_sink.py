@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import TableUpkeep
 
 log = logging.getLogger(__name__)
-UPKEEP_END_S = 10.0  # how long the end of a task waits for its upkeep
+UPKEEP_END_S = 10.0  # how long the end of a task waits for the upkeep of all its tables
 EXTRA, USERS = "iceberg", "tables of Iceberg"
 VERSION = "format-version"
 _VERSIONS = (
@@ -116,8 +116,10 @@ class IcebergSinkTask(TableSinkTask):
     def stop(self) -> None:
         """Close the tables, delete the indexes, and wait a moment for the upkeep."""
         super().stop()
-        for upkeep in self._upkeep.values():
-            upkeep.close(UPKEEP_END_S)
+        if self._upkeep:
+            from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import close_all
+
+            close_all(self._upkeep.values(), UPKEEP_END_S)
 
 
 def checked_settings(config: Mapping[str, str]) -> TableSinkSettings:

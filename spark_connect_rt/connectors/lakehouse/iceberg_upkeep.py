@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -472,6 +472,13 @@ class TableUpkeep:
             self._thread.join(limit_s)
             if self._thread.is_alive():
                 log.warning("upkeep of a table continues although its task has ended: %s", self._thread.name)
+
+
+def close_all(upkeeps: Iterable[TableUpkeep], limit_s: float) -> None:
+    """Close them, and wait at most `limit_s` for all of them together."""
+    end_s = time.monotonic() + limit_s
+    for upkeep in upkeeps:
+        upkeep.close(max(0.0, end_s - time.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)

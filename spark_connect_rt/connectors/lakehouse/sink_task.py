@@ -12,7 +12,7 @@ import time
 import uuid
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -240,6 +240,10 @@ class TableSinkTask(SinkTask):
         """Return whether deletions come in columns, too."""
         return self.settings.upsert
 
+    def takes_nested_structs(self) -> bool:
+        """Return True: Debezium's envelopes are such structs."""
+        return True
+
     def reads_headers(self) -> bool:
         """Return False: headers are in no table."""
         return False
@@ -282,8 +286,7 @@ class TableSinkTask(SinkTask):
             refused |= self._routed_truncates(place, fresh)
         for name, routed in tables_of([record for record in fresh if record.offset not in refused], self.settings):
             table = self._table(name)
-            for form, run in groupby(routed, key=self._form_of):
-                of_form = list(run)
+            for form, of_form in self._by_form(routed):
                 for changes in changes_of_records(of_form, self._rules(table, form)):
                     bad = [RowRefusal(of_form[found.index].offset, found.error) for found in changes.refused]
                     refused |= {found.offset: found for found in bad}
@@ -315,6 +318,20 @@ class TableSinkTask(SinkTask):
             return truncate_refusal(place, self._topics, count, loaded.offsets.keys(), is_routed=is_routed)
 
         return why_not
+
+    def _by_form(self, records: Sequence[SinkRecord]) -> Iterator[tuple[ChangeForm, Sequence[SinkRecord]]]:
+        """Yield runs of records of one form. Records without a value delete in every form, so they end no run."""
+        begin, form = 0, ChangeForm.PLAIN
+        for at, record in enumerate(records):
+            if record.value is None:
+                continue
+            found = self._form_of(record)
+            if found is not form and any(earlier.value is not None for earlier in records[begin:at]):
+                yield form, records[begin:at]
+                begin = at
+            form = found
+        if begin < len(records):
+            yield form, records[begin:]
 
     def _form_of(self, record: SinkRecord) -> ChangeForm:
         return self.settings.form or form_of_record(record, self.settings.op_field)

@@ -415,6 +415,7 @@ class PutDelivery:
         return self._pipeline.columns(
             batch,
             absent_values=task.takes_absent_values(),
+            nested_structs=task.takes_nested_structs(),
             headers_matter=task.reads_headers(),
             with_headers=task.takes_headers(),
         )

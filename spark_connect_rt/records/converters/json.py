@@ -278,7 +278,7 @@ class JsonConverter(HeaderAndValueConverter):
         return None if found is None or structs is None else (found[0], structs)
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
-        """Return a column of flat structs, maps or plain values (``json_value_columns``)."""
+        """Return a column of structs, maps or plain values (``value_column``)."""
         if not self._schemas_enabled and (flat := self._flat_objects.read(data)) is not None:
             return None, flat
         found = self._trees(data.to_pylist())

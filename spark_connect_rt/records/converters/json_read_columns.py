@@ -8,6 +8,7 @@ Arrow alone does not check that. Anything else returns None and is parsed one by
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ import pyarrow.json
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.records.converters.json_columns import ARROW_TYPES
-from spark_connect_rt.records.converters.json_values import JsonSettings, checked_column
+from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings, checked_column
 
 # Flat JSON objects split at their quotes: columns of texts of one shape, a third of the CPU of a parser.
 #
@@ -249,10 +250,10 @@ def _numbers(values: Floats, places: Places, integers: npt.NDArray[np.int64]) ->
     return pa.UnionArray.from_sparse(pa.array(fractional.astype(np.int8)), parts, ["int64", "float64"])
 
 
-# JSON trees as Arrow columns: flat objects of one kind, or plain values.
+# JSON trees as Arrow columns: objects of one kind, with objects of one kind in them, or plain values.
 #
-# The elements of a column are exactly the values of ``json_values`` for each tree. Nested values, fields that only some
-# trees have, and other unusual trees return None and go by records.
+# The elements of a column are exactly the values of ``json_values`` for each tree. Arrays, fields that only some trees
+# have, and other unusual trees return None and go by records.
 
 
 _LOGICAL_TYPES = {
@@ -273,22 +274,41 @@ def value_column(schema: Schema | None, trees: Sequence[Any], settings: JsonSett
     """
     try:
         if schema is None:
-            return _schemaless(trees)
+            return None if None in trees and dict in map(type, trees) else _schemaless(trees)
         return _structs(schema, trees, settings) if schema.type is Type.STRUCT else _plain(schema, trees, settings)
     except _UNFIT_VALUE:
         return None
 
 
 def _structs(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
-    names = [field.name for field in schema.fields]
+    if schema.name in (ONE_OF, settings.union_name) and schema.name is not None:
+        return None
     columns = []
     for member in schema.fields:
         # Raises if a tree is not an object or lacks the field: Connect has defaults for that.
-        column = _plain(member.schema, list(map(itemgetter(member.name), trees)), settings)
+        values = list(map(itemgetter(member.name), trees))
+        make = _nested_structs if member.schema.type is Type.STRUCT else _plain
+        column = make(member.schema, values, settings)
         if column is None:
             return None
         columns.append(column)
-    return pa.StructArray.from_arrays(columns, names) if columns else None
+    return pa.StructArray.from_arrays(columns, [field.name for field in schema.fields]) if columns else None
+
+
+def _nested_structs(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
+    present = [tree for tree in trees if tree is not None]
+    if len(present) < len(trees) and (not schema.optional or schema.default is not None):
+        return None
+    column = _structs(schema, present, settings)
+    return None if column is None else _spread(column, trees)
+
+
+def _spread(column: pa.Array, trees: Sequence[Any]) -> pa.Array:
+    """Return a column of the trees that are not null with nulls for the others."""
+    if len(column) == len(trees):
+        return column
+    places = itertools.count()
+    return column.take(pa.array([None if tree is None else next(places) for tree in trees], pa.int64()))
 
 
 def _plain(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
@@ -298,23 +318,33 @@ def _plain(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.A
     return None if values is None else pa.array(values, kind)
 
 
-def _schemaless(trees: Sequence[Any]) -> pa.Array | None:
-    if not trees or type(trees[0]) is not dict:
-        return _schemaless_column(trees)
-    shapes = set(map(tuple, trees))
-    if len(shapes) != 1 or set(map(type, trees)) != {dict}:
+def _schemaless_structs(trees: Sequence[dict[str, Any] | None]) -> pa.Array | None:
+    present = [tree for tree in trees if tree is not None]
+    shapes = set(map(tuple, present))
+    if len(shapes) != 1:
         return None
     (names,) = shapes
-    columns = [_schemaless_column(list(map(itemgetter(name), trees))) for name in names]
-    if not columns or any(column is None for column in columns):
-        return None
-    return pa.StructArray.from_arrays(columns, names)
+    absent = None if len(present) == len(trees) else [tree is None for tree in trees]
+    columns = []
+    for name in names:
+        values = list(map(itemgetter(name), present))
+        if absent is not None:
+            of_present = iter(values)
+            values = [None if is_absent else next(of_present) for is_absent in absent]
+        column = _schemaless(values)
+        if column is None:
+            return None
+        columns.append(column)
+    mask = None if absent is None else pa.array(absent)
+    return pa.StructArray.from_arrays(columns, names, mask=mask) if columns else None
 
 
-def _schemaless_column(values: Sequence[Any]) -> pa.Array | None:
+def _schemaless(values: Sequence[Any]) -> pa.Array | None:
     kinds = set(map(type, values)) - {_NULL}
     if not kinds:
         return pa.nulls(len(values))
+    if kinds == {dict}:
+        return _schemaless_structs(values)
     if kinds == {int, float}:
         return _number_columns(values)
     kind = _SCHEMALESS_TYPES.get(kinds.pop()) if len(kinds) == 1 else None

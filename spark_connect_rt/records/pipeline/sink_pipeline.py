@@ -176,12 +176,14 @@ class SinkPipeline:
         batch: pa.RecordBatch,
         *,
         absent_values: bool = False,
+        nested_structs: bool = False,
         headers_matter: bool = True,
         with_headers: bool = False,
     ) -> SinkConverted | None:
         """Return a batch of one partition in consume form as columns; None: it has to go by records, for any reason.
 
-        ``absent_values``: records without a value may be among others; transformations do not see such. If headers do
+        ``absent_values``: records without a value may be among others; transformations do not see such.
+        ``nested_structs``: structs may have structs as members; transformations do not see such, either. If headers do
         not matter, they are left out after the transformations. ``with_headers``: they are passed as bytes.
         """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
@@ -198,6 +200,8 @@ class SinkPipeline:
             if value is None or key is None:
                 return None
             (value_schema, values), (key_schema, keys) = value, key
+            if (self._chain.steps or not nested_structs) and (_is_nested(values) or _is_nested(keys)):
+                return None
             times = batch.column("timestamp") if _has(batch, "timestamp") else None
             offsets = batch.column("offset")
             headers = batch.column("headers") if has_headers else None
@@ -401,6 +405,13 @@ def _constant(batch: pa.RecordBatch, name: str) -> str | None:
     metadata = batch.schema.metadata or {}
     stored = metadata.get(TOPIC if name == "topic" else PARTITION)
     return None if name in batch.schema.names or stored is None else stored.decode()
+
+
+def _is_nested(column: pa.Array | None) -> bool:
+    """Return whether a column has structs with members that are structs."""
+    if column is None or not pa.types.is_struct(column.type):
+        return False
+    return any(pa.types.is_struct(member.type) for member in column.type)
 
 
 def _has(batch: pa.RecordBatch, name: str) -> bool:

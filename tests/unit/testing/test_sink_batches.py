@@ -124,6 +124,23 @@ def test_several_partitions_come_as_records_at_once_where_a_call_costs_much(monk
         assert ColumnsTask.taken == [("record", "a"), ("record", "b"), ("column", "c")]
 
 
+@pytest.mark.parametrize(
+    ("takes_nested", "transforms", "form"), [(False, "", "record"), (True, "", "column"), (True, "upper", "record")]
+)
+def test_objects_in_objects_come_as_columns_to_a_task_that_takes_them(
+    monkeypatch: pytest.MonkeyPatch, takes_nested: bool, transforms: str, form: str
+) -> None:
+    monkeypatch.setattr(ColumnsTask, "takes_nested_structs", lambda _: takes_nested)
+    json = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+    step = {"transforms": "upper", "transforms.upper.type": "ReplaceField$Value", "transforms.upper.renames": "id:ID"}
+    config = {"topics": "t", **json, **(step if transforms else {})}
+    value = {"ID" if transforms else "id": 1, "after": {"name": "a"}, "before": None}
+    with SinkHarness(ColumnsSink, config, TEXT) as harness:
+        harness.send("t", {"id": 1, "after": {"name": "a"}, "before": None})
+        assert harness.deliver()
+        assert [(found, dict(taken)) for found, taken in ColumnsTask.taken] == [(form, value)]
+
+
 def test_a_bad_record_is_found_and_the_others_are_delivered() -> None:
     with sink(errors_tolerance="all", errors_deadletterqueue_topic_name="dlq") as harness:
         for text in ("a", "bad", "c"):

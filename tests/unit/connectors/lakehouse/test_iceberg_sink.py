@@ -15,9 +15,11 @@ from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.base.ids import TopicPartition
+from spark_connect_rt.connectors.lakehouse import sink_task
 from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
-from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector
+from spark_connect_rt.connectors.lakehouse.iceberg_sink import IcebergSinkConnector, IcebergSinkTask
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.support.lakehouse_readers import duckdb_rows
@@ -25,6 +27,11 @@ from tests.unit.connectors.lakehouse.settling import settle
 
 NAME, TOPIC = "shop.orders", "orders"
 PLACE = TopicPartition(TOPIC, 0)
+WITHOUT_SCHEMAS = {
+    f"{part}.converter{name}": value
+    for part in ("key", "value")
+    for name, value in (("", "org.apache.kafka.connect.json.JsonConverter"), (".schemas.enable", "false"))
+}
 
 
 class Lake:
@@ -105,6 +112,36 @@ def test_task_that_shares_commits_asks_to_be_called_for_its_turn(lake: Lake) -> 
             sink.deliver()
         assert sink.commit() == {PLACE: 5}
     assert lake.ids() == [0, 1, 2, 3, 4]
+
+
+def envelopes(count: int) -> list[tuple[int, dict[str, Any] | None]]:
+    """Return keys and values of a topic of Debezium: every third row is deleted, with a tombstone behind."""
+    found: list[tuple[int, dict[str, Any] | None]] = []
+    for number in range(count):
+        row = {"id": number, "note": f"n{number}"}
+        source = {"lsn": number, "xmin": None}
+        found.append((number, {"before": None, "after": row, "source": source, "op": "c"}))
+        if number % 3 == 0:
+            found += [(number, {"before": row, "after": None, "source": source, "op": "d"}), (number, None)]
+    return found
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_envelopes_with_tombstones_become_changes_at_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, by_columns: bool
+) -> None:
+    calls: list[str] = []
+    for name in ("changes_of_batch", "changes_of_records"):
+        real = getattr(sink_task, name)
+        monkeypatch.setattr(sink_task, name, lambda *given, real=real, name=name: calls.append(name) or real(*given))
+    if not by_columns:
+        monkeypatch.setattr(IcebergSinkTask, "put_batch", SinkTask.put_batch)
+    with lake.sink(lake.upserts() | WITHOUT_SCHEMAS) as sink:
+        for key, value in envelopes(30):
+            sink.send(TOPIC, value, key={"id": key})
+        settle(sink)
+    assert calls == ["changes_of_batch" if by_columns else "changes_of_records"]
+    assert lake.ids() == [number for number in range(30) if number % 3]
 
 
 def test_offsets_wait_for_the_commit_of_the_table(lake: Lake) -> None:

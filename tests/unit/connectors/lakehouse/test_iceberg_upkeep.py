@@ -22,6 +22,7 @@ from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     MOST_TRIES,
     CompactionReport,
     TableUpkeep,
+    close_all,
     compact,
     expire_snapshots,
     find_orphans,
@@ -335,6 +336,22 @@ def test_upkeep_that_hangs_stops_neither_commits_nor_the_end_of_the_task(
     assert lake.ids() == [0, 1, 2, 3, 4]
     assert "has run for more than" in caplog.text
     assert "continues although its task has ended" in caplog.text
+
+
+def test_upkeeps_that_hang_are_awaited_together(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(iceberg_upkeep, "compact", lambda *_, **__: released.wait(60) and CompactionReport())
+    upkeeps = [upkeep_of(lake, due=1) for _ in range(5)]
+    for _ in range(2):
+        lake.commit(lake.commits)
+    for upkeep in upkeeps:
+        upkeep.after_commit(lake.store, {PLACE})
+    began_s = time.monotonic()
+    close_all(upkeeps, 1.0)
+    took_s = time.monotonic() - began_s
+    released.set()
+    close_all(upkeeps, 30.0)
+    assert 1.0 <= took_s < 2.0
 
 
 def test_orphans_are_old_files_without_a_name(lake: Lake) -> None:
