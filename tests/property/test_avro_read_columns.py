@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -112,10 +113,67 @@ def test_a_damaged_payload_is_never_read_as_another_value(given: tuple[dict[str,
     assert repr(structs) == repr(one_by_one(plan, payloads))  # by their texts: NaN is not itself
 
 
-@pytest.mark.parametrize("kind", [["null", "int", "string"], {"type": "array", "items": "int"}, "record"])
-def test_nested_values_are_read_by_records(kind: Any) -> None:
-    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]} if kind == "record" else kind
-    tree = {"type": "record", "name": "Outer", "fields": [{"name": "f", "type": inner}]}
+@st.composite
+def nested_records(draw: st.DrawFn) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the schema of a record with records in it, as Debezium has them, and some data of it."""
+    names = itertools.count()
+
+    def record(depth: int) -> tuple[dict[str, Any], st.SearchStrategy[Any]]:
+        fields: list[dict[str, Any]] = []
+        values: dict[str, Any] = {}
+        last: tuple[Any, st.SearchStrategy[Any]] | None = None
+        for at in range(draw(st.integers(1, 3))):
+            if last is not None and draw(st.booleans()):
+                kind, of = last  # the same record again, by its name
+            elif depth and draw(st.booleans()):
+                kind, of = record(depth - 1)
+                last = kind["name"], of
+            else:
+                kind, of = KINDS[draw(st.sampled_from([0, 1, 3, 4, 5, 6, 10, 12]))]
+            how = draw(st.sampled_from(["", "null first", "null last"]))
+            union = {"": kind, "null first": ["null", kind], "null last": [kind, "null"]}[how]
+            fields.append({"name": f"f{at}", "type": union})
+            values[f"f{at}"] = st.none() | of if how else of
+        return {"type": "record", "name": f"R{next(names)}", "fields": fields}, st.fixed_dictionaries(values)
+
+    tree, of = record(2)
+    rows = draw(st.lists(of, min_size=1, max_size=4))
+    return tree, (rows * 16)[: max(16, len(rows))]
+
+
+def in_dictionaries(value: Any) -> Any:
+    if isinstance(value, Struct):
+        names = [field.name for field in value.schema.fields]
+        return {name: in_dictionaries(part) for name, part in zip(names, value.values(), strict=True)}
+    return value
+
+
+def has_large_numbers(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(has_large_numbers, value.values()))
+    return isinstance(value, int) and not -(2**62) <= value < 2**62
+
+
+@settings(deadline=None, max_examples=60)
+@given(nested_records())
+def test_records_in_records_are_structs_in_structs(given: tuple[dict[str, Any], list[Any]]) -> None:
+    plan = plan_of(given[0])
+    data = [payload(plan, row) for row in given[1]]
+    reader = column_reader(FRAME, plan)
+    assert reader is not None
+    found = reader.column(pa.array(data, pa.binary()))
+    if any(map(has_large_numbers, given[1])):
+        return
+    assert found is not None
+    assert found.to_pylist() == list(map(in_dictionaries, one_by_one(plan, data)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [["null", "int", "string"], {"type": "array", "items": "int"}, {"type": "map", "values": "int"}],
+)
+def test_other_nested_values_are_read_by_records(kind: Any) -> None:
+    tree = {"type": "record", "name": "Outer", "fields": [{"name": "f", "type": kind}]}
     assert column_reader(FRAME, plan_of(tree)) is None
 
 

@@ -140,7 +140,7 @@ class AvroConverter(RegistryConverter[Writing, AvroReadPlan]):
         return None if rows is None else framed_column(self._plan_of(topic, schema), rows)
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
-        """Return payloads of one schema, flat records, as a column of structs."""
+        """Return payloads of one schema, records, as a column of structs."""
         reader = self._column_reader(topic, data[0].as_py() if len(data) else None)
         column = None if reader is None else reader.column(data)
         return None if reader is None or column is None else (reader.schema, column)

@@ -1,17 +1,19 @@
-"""Avro payloads of one schema as Arrow columns: flat records, without an object or a dictionary each.
+"""Avro payloads of one schema as Arrow columns: records, and records in them, without an object or a dictionary each.
 
 Owns the AwkwardForth program that reads a record's fields in order, one program for each schema, and the conversion of
 the numbers. Anything unusual returns None and goes record by record. Examples are a payload that does not end with its
-record, a value outside of its type, a text that is not UTF-8, and a nested schema.
+record, a value outside of its type, a text that is not UTF-8, arrays, maps, and unions of several types.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +26,7 @@ from spark_connect_rt.records.registry.avro_values import AvroReadPlan
 from spark_connect_rt.records.registry.registry_converter import LENGTH
 from spark_connect_rt.records.transforms.struct_columns import ARROW_TYPES
 
+Mask = npt.NDArray[np.bool_]
 _LEAST_ROWS = 16  # fewer do not pay for the program
 _NUMBERS = {  # Avro's type -> word that reads it, type of the output
     "int": ("zigzag", "int64"),
@@ -45,7 +48,7 @@ _LOGICAL = {  # the valid range of a column, and the types through which it is c
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """How one field of the record is written."""
+    """How one field of a record is written. `at` is a number that no other field of the payload has."""
 
     at: int
     schema: Schema
@@ -65,29 +68,81 @@ class _Field:
     @property
     def words(self) -> str:
         """Return the words that read it."""
-        at = self.at
         if self.kind in _NUMBERS:
-            read, absent = f"data {_NUMBERS[self.kind][0]}-> n{at}", f"0 n{at} <- stack"
+            read = f"data {_NUMBERS[self.kind][0]}-> n{self.at}"
         else:
             length = f"{self.size}" if self.kind == "fixed" else "data zigzag-> stack"
-            read = f"{length} dup l{at} <- stack data pos p{at} <- stack data skip"
-            absent = f"-1 l{at} <- stack data pos p{at} <- stack"
-        if self.branch is None:
-            return read
-        return f"data zigzag-> stack dup b{at} <- stack {self.branch} = if {read} else {absent} then"
+            read = f"{length} dup l{self.at} <- stack data pos p{self.at} <- stack data skip"
+        return _of_branch(self, read, self._without)
+
+    @property
+    def absent_words(self) -> str:
+        """Return the words for it if the record around it is null."""
+        return _absent_branch(self) + self._without
+
+    @property
+    def _without(self) -> str:
+        if self.kind in _NUMBERS:
+            return f"0 n{self.at} <- stack"
+        return f"-1 l{self.at} <- stack data pos p{self.at} <- stack"
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """How a record is written."""
+
+    at: int
+    schema: Schema
+    branch: int | None
+    parts: Sequence[_Field | _Record]
+
+    @property
+    def is_flat(self) -> bool:
+        return all(isinstance(part, _Field) for part in self.parts)
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Return the program's outputs for it, and their types."""
+        names = {f"b{self.at}": "int64"} if self.branch is not None else {}
+        return names | {name: kind for part in self.parts for name, kind in part.outputs.items()}
+
+    @property
+    def words(self) -> str:
+        """Return the words that read it."""
+        read = "\n  ".join(part.words for part in self.parts)
+        return _of_branch(self, read, self._without)
+
+    @property
+    def absent_words(self) -> str:
+        """Return the words for it if the record around it is null."""
+        return _absent_branch(self) + self._without
+
+    @property
+    def _without(self) -> str:
+        return "\n  ".join(part.absent_words for part in self.parts)
+
+
+def _of_branch(part: _Field | _Record, read: str, absent: str) -> str:
+    if part.branch is None:
+        return read
+    return f"data zigzag-> stack dup b{part.at} <- stack {part.branch} = if {read} else {absent} then"
+
+
+def _absent_branch(part: _Field | _Record) -> str:
+    return "" if part.branch is None else f"{1 - part.branch} b{part.at} <- stack "
 
 
 class ColumnReader:
-    """Reads the payloads of one schema, all of them flat records."""
+    """Reads the payloads of one schema, all of them records."""
 
-    def __init__(self, schema: Schema, frame: bytes, fields: Sequence[_Field]) -> None:
-        """Take the Connect schema, the first bytes of each payload, and the fields in order."""
-        self.schema = schema
+    def __init__(self, frame: bytes, record: _Record) -> None:
+        """Take the first bytes of each payload, and how the record behind them is written."""
+        self.schema = record.schema
         self._frame = np.frombuffer(frame, np.uint8)
-        self._fields = fields
-        self._outputs = {name: kind for field in fields for name, kind in field.outputs.items()}
+        self._record = record
+        self._outputs = record.outputs
         declared = "\n".join(f"output {name} {kind}" for name, kind in self._outputs.items())
-        words = "\n  ".join(field.words for field in fields)
+        words = record.words
         program = f"""
 input data  input starts
 output ends int64
@@ -102,19 +157,21 @@ loop
 
     def column(self, data: pa.Array) -> pa.Array | None:
         """Return the structs of a binary column, None: these need rows."""
-        return self._read(data, self._struct)
+        return self._read(data, lambda *read: _array(self._record, None, *read))
 
     def structs(self, data: Sequence[bytes | None]) -> Sequence[Struct] | None:
-        """Return a Struct of each payload, None: these need rows."""
+        """Return a Struct of each payload, None: these need rows, as all with records in records."""
+        if not self._record.is_flat:
+            return None
         found: Sequence[Struct] | None = self._read(pa.array(data, pa.binary()), self._rows)
         return found
 
-    def _read(self, data: pa.Array, make: Callable[[list[pa.Array]], Any]) -> Any:
+    def _read(self, data: pa.Array, make: Callable[[Numbers, dict[str, Numbers]], Any]) -> Any:
         if data.null_count or len(data) < _LEAST_ROWS or not pa.types.is_binary(data.type):
             return None
         try:
             outputs = self._run(data)
-            return None if outputs is None else make([_plain(field, *outputs) for field in self._fields])
+            return None if outputs is None else make(*outputs)
         except (pa.ArrowInvalid, DataError):  # rows find the one to blame
             return None
 
@@ -136,16 +193,11 @@ loop
             return None
         return data, {name: np.array(machine.output(name)) for name in self._outputs}
 
-    def _struct(self, columns: list[pa.Array]) -> pa.Array | None:
-        arrays = [_logical_column(field.schema, column) for field, column in zip(self._fields, columns, strict=True)]
-        if any(array is None for array in arrays):
-            return None
-        return pa.StructArray.from_arrays(arrays, names=[field.name for field in self.schema.fields])
-
-    def _rows(self, columns: list[pa.Array]) -> Sequence[Struct]:
+    def _rows(self, data: Numbers, outputs: dict[str, Numbers]) -> Sequence[Struct]:
         lists = []
-        for field, column in zip(self._fields, columns, strict=True):
-            values = column.to_pylist()
+        for field in self._record.parts:
+            assert isinstance(field, _Field)
+            values = _plain(field, None, data, outputs).to_pylist()
             if field.schema.name in logical.PYTHON_TYPES:
                 of = field.schema
                 values = [None if value is None else logical.from_primitive(of, value) for value in values]
@@ -159,39 +211,79 @@ def column_reader(schema_id_frame: bytes, plan: AvroReadPlan) -> ColumnReader | 
     is_record = isinstance(plan.wire, dict) and plan.wire.get("type") == "record"
     if schema is None or schema.type is not Type.STRUCT or plan.resolved is not None or plan.raw or not is_record:
         return None
-    members = plan.wire["fields"]
-    if not members or [member["name"] for member in members] != [field.name for field in schema.fields]:
-        return None
-    fields = [_field(at, member["type"], schema.fields[at].schema) for at, member in enumerate(members)]
-    found = [field for field in fields if field is not None]
+    record = _Parts().part(plan.wire, schema)
     assert len(schema_id_frame) == LENGTH
-    return ColumnReader(schema, schema_id_frame + plan.branch, found) if len(found) == len(fields) else None
+    return ColumnReader(schema_id_frame + plan.branch, record) if isinstance(record, _Record) else None
 
 
-def _field(at: int, wire: Any, schema: Schema) -> _Field | None:
-    branch = None
-    if isinstance(wire, list):
-        if len(wire) != 2 or wire.count("null") != 1:
+class _Parts:
+    """Finds out how the parts of a payload are written."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._named: dict[str, Any] = {}
+
+    def part(self, wire: Any, schema: Schema) -> _Field | _Record | None:
+        """Return how a value of this schema is written. None: it has no column form."""
+        branch = None
+        if isinstance(wire, list):
+            if len(wire) != 2 or wire.count("null") != 1:
+                return None
+            branch = 1 - wire.index("null")
+            wire = wire[branch]
+        if isinstance(wire, dict) and "name" in wire:
+            self._named[wire["name"]] = wire
+        given = self._named.get(wire, {"type": wire}) if isinstance(wire, str) else wire
+        kind = given["type"]
+        if kind == "record":
+            return self._record(given, schema, branch)
+        if kind not in (*_NUMBERS, *_PIECES) or schema.type not in ARROW_TYPES:
             return None
-        branch = 1 - wire.index("null")
-        wire = wire[branch]
-    given = wire if isinstance(wire, dict) else {"type": wire}
-    kind = given["type"]
-    if kind not in (*_NUMBERS, *_PIECES) or schema.type not in ARROW_TYPES:
+        symbols = tuple(given.get("symbols", ()))
+        return _Field(next(self._numbers), schema, kind, branch, given.get("size", 0), symbols)
+
+    def _record(self, given: Any, schema: Schema, branch: int | None) -> _Record | None:
+        members = given["fields"]
+        is_same = [member["name"] for member in members] == [field.name for field in schema.fields]
+        if not members or not is_same or schema.type is not Type.STRUCT:
+            return None
+        at = next(self._numbers)
+        found = [self.part(member["type"], field.schema) for member, field in zip(members, schema.fields, strict=True)]
+        parts = [part for part in found if part is not None]
+        return _Record(at, schema, branch, parts) if len(parts) == len(found) else None
+
+
+def _array(part: _Field | _Record, absent: Mask | None, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array | None:
+    """Return the column of a part, null where the record around it is absent. None: it has none.
+
+    Raises DataError, ArrowInvalid: a value does not fit the schema.
+    """
+    if isinstance(part, _Field):
+        return _logical_column(part.schema, _plain(part, absent, data, outputs))
+    absent = _absent(part, absent, outputs)
+    arrays = [_array(member, absent, data, outputs) for member in part.parts]
+    if any(array is None for array in arrays):
         return None
-    return _Field(at, schema, kind, branch, given.get("size", 0), tuple(given.get("symbols", ())))
+    names = [field.name for field in part.schema.fields]
+    return pa.StructArray.from_arrays(arrays, names, mask=None if absent is None else pa.array(absent))
 
 
-def _plain(field: _Field, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
+def _absent(part: _Field | _Record, around: Mask | None, outputs: dict[str, Numbers]) -> Mask | None:
+    """Return which values are null. Raises DataError: an unknown branch."""
+    if part.branch is None:
+        return around
+    branches = outputs[f"b{part.at}"]
+    _check(bool(((branches == 0) | (branches == 1)).all()))
+    mask: Mask = branches != part.branch
+    return mask
+
+
+def _plain(field: _Field, around: Mask | None, data: Numbers, outputs: dict[str, Numbers]) -> pa.Array:
     """Return a field's values in Avro's form; logical types as the numbers and bytes that they are.
 
     Raises DataError, ArrowInvalid: a value does not fit the schema.
     """
-    mask = None
-    if field.branch is not None:
-        branches = outputs[f"b{field.at}"]
-        _check(bool(((branches == 0) | (branches == 1)).all()))
-        mask = branches != field.branch
+    mask = _absent(field, around, outputs)
     if field.kind in _PIECES:
         lengths = outputs[f"l{field.at}"]
         _check(bool(((lengths >= 0) | (mask if mask is not None else False)).all()))
