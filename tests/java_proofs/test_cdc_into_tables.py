@@ -172,6 +172,9 @@ def test_every_state_of_both_tables_was_a_state_of_the_source(
         return len(copies.iceberg_rows()), len(copies.delta_rows())
 
     def in_step() -> bool:
+        of_database = database.totals()
+        if any(totals != of_database for totals in copies.totals()):
+            return False
         rows = database.rows()
         return copies.iceberg_rows() == rows == copies.delta_rows()
 

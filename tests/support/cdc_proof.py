@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Consumer, TopicPartition
 from deltalake import DeltaTable
 from pyiceberg.table import StaticTable
@@ -26,6 +27,9 @@ from pyiceberg.table import StaticTable
 from spark_connect_rt.connectors.lakehouse.iceberg_catalogs import RememberingSqlCatalog
 from tests.support.change_log import COLUMNS, Change, PrefixCheck, RandomChanges, Row
 from tests.support.postgres_server import PostgresServer
+
+Totals = tuple[int, int]
+"""The number of rows, and the sum of a column."""
 
 PREFIX = "proof"
 TOPIC = f"{PREFIX}.public.accounts"
@@ -95,6 +99,12 @@ class AccountsDatabase:
         names = COLUMNS if self.changes.has_extra else COLUMNS[:-1]
         found = self._connect().execute(f"SELECT id, {', '.join(names)} FROM accounts".encode()).fetchall()
         return {row[0]: (*row[1:], *([] if self.changes.has_extra else [None])) for row in found}
+
+    def totals(self) -> Totals:
+        """Return how many rows there are, and the sum of a column that each change sets anew."""
+        found = self._connect().execute("SELECT count(*), coalesce(sum(seq), 0)::bigint FROM accounts").fetchone()
+        assert found is not None
+        return found[0], found[1]
 
     def close(self) -> None:
         """Close the connection."""
@@ -219,6 +229,14 @@ class Copies:
         path = str(self._delta_path)
         return rows_of(DeltaTable(path).to_pyarrow_table()) if DeltaTable.is_deltatable(path) else {}
 
+    def totals(self) -> tuple[Totals, Totals]:
+        """Return `AccountsDatabase.totals` of both tables: a comparison of all rows costs as much as the sinks."""
+        location = self._location()
+        iceberg = None if location is None else StaticTable.from_metadata(location).scan(selected_fields=("seq",))
+        path = str(self._delta_path)
+        delta = DeltaTable(path).to_pyarrow_table(columns=["seq"]) if DeltaTable.is_deltatable(path) else None
+        return totals_of(None if iceberg is None else iceberg.to_arrow()), totals_of(delta)
+
     def iceberg_states(self) -> Iterator[tuple[float | None, dict[int, Row]]]:
         """Yield when each snapshot became visible, if that was seen, and its rows, the oldest first."""
         table = self._catalog.load_table("bank.accounts")
@@ -232,6 +250,11 @@ class Copies:
         for version in range(1, last + 1):
             visible_s = (self._delta_path / "_delta_log" / f"{version:020}.json").stat().st_mtime
             yield visible_s, rows_of(DeltaTable(str(self._delta_path), version=version).to_pyarrow_table())
+
+
+def totals_of(table: pa.Table | None) -> Totals:
+    """Return `AccountsDatabase.totals` of a table."""
+    return (0, 0) if table is None else (len(table), pc.sum(table["seq"]).as_py() or 0)
 
 
 def rows_of(table: pa.Table) -> dict[int, Row]:
