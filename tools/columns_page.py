@@ -55,8 +55,9 @@ _CASES = (
     ("A predicate that holds for some records only", "unless the transformation is Filter"),
     (
         "A value without a column form",
-        "maps, arrays and structs in structs where the converter or sink takes flat ones only, JSON whose records have "
-        "different fields, unions (Avro, JSON Schema) of more than null and one type",
+        "maps, arrays and structs in structs unless the converter is JSON or Avro and the sink takes them "
+        "(IcebergSink, DeltaSink), JSON whose records have different fields, unions (Avro, JSON Schema) of more than "
+        "null and one type",
     ),
     ("Few Avro payloads", "fewer than 16 at once, or payloads with several schema ids"),
     ("JsonSchemaConverter that validates", "`json.fail.invalid.schema`, or decimals that are read as numbers"),

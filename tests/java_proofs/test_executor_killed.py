@@ -17,7 +17,6 @@ import pytest
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.engine.startup.java_home import Java
 from tests.e2e.commands import get_json, until, worker_file
-from tests.e2e.conftest import python_without_the_package  # noqa: F401  (a fixture)
 from tests.e2e.spark_cluster import SparkCluster
 from tests.e2e.submitted import killed_at_the_end, named, submitted
 from tests.e2e.test_spark_cluster import USER_CONF
@@ -148,7 +147,7 @@ def flow(
     cluster: SparkCluster,
     database: CapturedDatabase,
     wheel: Path,
-    python_without_the_package: Path,  # noqa: F811
+    python_without_the_package: Path,
 ) -> Iterator[OnExecutors]:
     folder = tmp_path_factory.mktemp("on-executors")
     plugins = folder / "plugins"

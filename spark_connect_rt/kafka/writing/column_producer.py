@@ -187,6 +187,8 @@ class ColumnProducer:
             with suppress(RuntimeError):  # the loop was closed meanwhile
                 self._loop.call_soon_threadsafe(self._sending.cancel)
             self._thread.join(CLOSE_LIMIT_S)
+            if self._thread.is_alive():
+                log.warning("a producer's thread continues although it was closed %d s ago", CLOSE_LIMIT_S)
 
     def _wait(self, fact: Callable[[], bool], limit_ms: int, *, hurried: bool = True) -> bool:
         """Wait for a fact and return whether it came. Raises the first failure.

@@ -236,6 +236,7 @@ class ProducerClient:
         self._settings = settings
         self._producer: Any = None
         self._connecting: asyncio.Task[Any] | None = None
+        self._closing = False
         self._topics: Counter[str] = Counter()
 
     @property
@@ -252,7 +253,8 @@ class ProducerClient:
         return self._producer
 
     async def _connect(self) -> Any:
-        while True:
+        # aiokafka's close() suppresses a cancellation that arrives while it waits, so the loop has to look by itself.
+        while not self._closing:
             producer = AIOKafkaProducer(**self._settings.client)
             try:
                 await producer.start()
@@ -264,6 +266,7 @@ class ProducerClient:
                 await asyncio.sleep(RECONNECT_S)
             else:
                 return producer
+        raise asyncio.CancelledError
 
     async def send(self, place: TopicPartition, batch: ReadyBatch) -> BatchPosition:
         """Make one attempt at a batch, and return the position of its first record. Raises KafkaError."""
@@ -295,9 +298,13 @@ class ProducerClient:
 
     async def close(self) -> None:
         """Close it, and drop the batches in flight."""
+        self._closing = True
         if self._connecting is not None and not self._connecting.done():
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
+        connecting = self._connecting
+        if connecting is not None and not connecting.cancelled() and connecting.exception() is None:
+            self._producer = connecting.result()  # also if nothing waits for it any more
         if self._producer is not None:
             await close(self._producer)
 
