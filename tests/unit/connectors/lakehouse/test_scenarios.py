@@ -227,9 +227,11 @@ class Task:
         found = self.writer.resume(dict.fromkeys(places, group), {TOPIC: topic_id} if topic_id else {})
         return {place: decision.start for place, decision in found.items()}
 
-    def read(self, end: int, place: TopicPartition = PLACE, name: str = "n", op: str = UPSERT) -> None:
+    def read(
+        self, end: int, place: TopicPartition = PLACE, name: str = "n", op: str = UPSERT, first: int | None = None
+    ) -> None:
         """Take the records up to an offset. The row of a record has its offset as id, 1000 more in the other one."""
-        offsets = np.arange(self.writer.next_offset(place), end, dtype=np.int64)
+        offsets = np.arange(self.writer.next_offset(place) if first is None else first, end, dtype=np.int64)
         ids = offsets + 1_000 * place.partition
         rows = pa.table({"id": ids, "name": [f"{name}{number}" for number in ids]}, schema=SCHEMA)
         if self.upserts:
@@ -453,6 +455,29 @@ def catalog_fails_a_commit(lake: Lake) -> None:
     lake.assert_rows(*range(6))
 
 
+def fenced_commit_that_fails(lake: Lake) -> None:
+    """Another task had a partition for a while. The call that is fenced by that ends with an error of the catalog."""
+    task, other = Task(lake), Task(lake)
+    task.open(PLACE, OTHER)
+    task.read(4)
+    task.read(6, OTHER)
+    other.open(PLACE)
+    other.read(2)
+    other.commit_for_sure()
+
+    def fail(commit: TableCommit) -> None:
+        raise RetriableError("the catalog cannot be reached")
+
+    lake.hook = fail
+    with pytest.raises(RetriableError):
+        task.commit()
+    is_fenced = PLACE in task.writer.take_fenced()
+    task.read(8, first=task.writer.next_offset(PLACE) if is_fenced else 4)  # else the consumer continues
+    while task.writer.waiting_rows:  # first those of the commit that failed
+        task.commit_for_sure()
+    lake.assert_rows(*range(8), *range(1_000, 1_006))
+
+
 def kill_between_file_and_commit(lake: Lake) -> None:
     """The process dies after it wrote a data file. The group's offsets are committed all the time."""
     task = Task(lake)
@@ -490,6 +515,25 @@ def foreign_rewrite_of_upserted_rows(lake: Lake) -> None:
         task.change([3], op=DELETE)
         task.commit_for_sure()
         assert lake.rows() == [(0, f"{number}+0"), (1, f"{number}+1"), (2, f"{number}-2")]
+
+
+def rollback_of_upserted_rows(lake: Lake) -> None:
+    """The table goes back to a snapshot in which a replaced row lives, and the row is replaced again."""
+    assert isinstance(lake, IcebergLake)
+    task = Task(lake, upserts=True)
+    task.open(PLACE)
+    task.change(range(4), "a")
+    task.commit_for_sure()
+    table = lake.catalog().load_table(NAME)
+    first = table.current_snapshot()
+    assert first is not None
+    task.change([1], "b")
+    task.commit_for_sure()
+    table.refresh().manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    assert (1, "a1") in lake.rows()
+    task.change([1], "c")
+    task.commit_for_sure()
+    assert lake.rows() == [(0, "a0"), (1, "c1"), (2, "a2"), (3, "a3")]
 
 
 def foreign_changes_before_a_restart(lake: Lake) -> None:
@@ -654,6 +698,22 @@ def index_without_other_writers(lake: Lake) -> None:
     lake.patch.setattr(KeyedRows, "catch_up", lambda keyed, loaded: None if keyed.builds else catch_up(keyed, loaded))
 
 
+def index_without_deletes_that_went(lake: Lake) -> None:
+    """Follow other states without a look at the deletes that they lack."""
+    follow = KeyedRows._follow
+
+    def forgetful(keyed: KeyedRows, *given: Any) -> bool:
+        keyed._deletes = {}
+        return follow(keyed, *given)
+
+    lake.patch.setattr(KeyedRows, "_follow", forgetful)
+
+
+def fences_of_calls_that_succeed(lake: Lake) -> None:
+    """Hear of fenced partitions only from calls that return."""
+    lake.patch.setattr(TableCommitter, "take_fenced", lambda _: frozenset())
+
+
 def offsets_of_the_last_snapshot(lake: Lake) -> None:
     """Look for the offsets in the newest commit only."""
     if isinstance(lake, IcebergLake):
@@ -717,8 +777,10 @@ SCENARIOS: list[tuple[Callable[[Lake], None], Callable[[Lake], None], tuple[type
     (part_of_a_killed_task_before_a_reset, keep_parts, BOTH),
     (idle_partition, wait_for_every_partition, BOTH),
     (catalog_fails_a_commit, group_ahead_of_the_table, BOTH),
+    (fenced_commit_that_fails, fences_of_calls_that_succeed, BOTH),
     (kill_between_file_and_commit, group_ahead_of_the_table, BOTH),
     (foreign_rewrite_of_upserted_rows, index_without_other_writers, ICEBERG),
+    (rollback_of_upserted_rows, index_without_deletes_that_went, ICEBERG),
     (foreign_changes_before_a_restart, offsets_of_the_last_snapshot, BOTH),
     (schema_changed_by_another_writer, rows_of_an_older_schema, ICEBERG),
     (table_dropped_and_created_again, files_of_the_dropped_table, BOTH),
