@@ -356,7 +356,11 @@ def two_committers_at_once(lake: Lake) -> None:
         task.open(place)
         task.read(4, place)
     share_for(lake, INTERVAL_MS - 50, first, second, third)
-    lake.hook = lambda commit: second.commit_for_sure() or None
+
+    def other_commits(commit: TableCommit) -> None:
+        second.commit_for_sure()
+
+    lake.hook = other_commits
     first.commit_for_sure()
     share_for(lake, INTERVAL_MS, third)
     lake.assert_no_file_twice()
