@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,14 +33,8 @@ from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     file_system,
     writer_of,
 )
-from spark_connect_rt.connectors.lakehouse.table_port import (
-    Committed,
-    LiveFile,
-    LostRace,
-    NewFile,
-    Positions,
-    dead_rows_by_file,
-)
+from spark_connect_rt.connectors.lakehouse.known_deletes import KnownDeletes
+from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LostRace, NewFile, Positions
 from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)
@@ -228,8 +222,8 @@ def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> 
         loaded = store.load()
         if loaded is None or loaded.snapshot is None:
             break
-        files, deletes = loaded.live_files(), _KnownDeletes()
-        dead = deletes.catch_up(loaded)
+        files = loaded.live_files()
+        deletes, dead = KnownDeletes().followed(loaded)
         partitions = {path: (file.detail.spec_id, partition_of(file.detail)) for path, file in files.items()}
         due = len(deletes) >= max(1, least)
         target_bytes = min(store.settings.target_bytes, MOST_BYTES)
@@ -243,34 +237,6 @@ def compact(store: IcebergTableStore, least: int, *, at_most: int = 1 << 30) -> 
         if not _rewrite(store, loaded, rewrites[0], deletes, dead, report):
             break
     return report
-
-
-class _KnownDeletes:
-    """The deletes of a state that were read, and the data files that each of them names."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, set[str]] = {}
-
-    def __len__(self) -> int:
-        return len(self._named)
-
-    def catch_up(self, loaded: LoadedIcebergTable) -> Mapping[str, Positions]:
-        """Read the deletes that this state has in addition, and return their rows by data file."""
-        now = loaded.deletes()
-        found = list(loaded.dead_rows(now - self._named.keys()))
-        self._named = {name: self._named.get(name, set()) for name in now}
-        for name, path, _ in found:
-            self._named[name].add(path)
-        return dead_rows_by_file(found)
-
-    def finished(self, stay: Set[str]) -> list[str]:
-        """Return the deletes that name no data file which stays. Others stay: they may name several."""
-        return [name for name, paths in self._named.items() if not paths & stay]
-
-    def left(self, loaded: LoadedIcebergTable, paths: Collection[str]) -> bool:
-        """Return whether a delete that names one of these files is not in this state, as after a rollback."""
-        gone = self._named.keys() - loaded.deletes()
-        return any(not self._named[name].isdisjoint(paths) for name in gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +259,7 @@ def _rewrite(
     store: IcebergTableStore,
     loaded: LoadedIcebergTable,
     rewrite: Rewrite,
-    deletes: _KnownDeletes,
+    deletes: KnownDeletes,
     dead: Mapping[str, Positions],
     report: CompactionReport,
 ) -> bool:
@@ -316,10 +282,11 @@ def _rewrite(
         report.lost_races += 1
         discard_files(loaded.table, [file.file_path for file in late_files])
         newest = store.load()
-        if newest is None or not _can_swap(loaded, newest, rewrite.paths) or deletes.left(newest, rewrite.paths):
+        if newest is None or not _can_swap(loaded, newest, rewrite.paths) or deletes.lost(newest, rewrite.paths):
             break
         loaded = newest
-        for path, rows in deletes.catch_up(loaded).items():
+        deletes, more = deletes.followed(loaded)
+        for path, rows in more.items():
             late[path] = np.union1d(late[path], rows) if path in late else rows
     else:
         result = LostRace(f"it lost {MOST_TRIES} races")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +18,8 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.connectors.lakehouse.changes import OP, UPSERT
 from spark_connect_rt.connectors.lakehouse.key_index import DEAD, ROW_BITS, KeyIndex, encode_keys, positions_of
-from spark_connect_rt.connectors.lakehouse.table_port import (
-    Committed,
-    LiveFile,
-    LoadedTable,
-    NewFile,
-    Positions,
-    dead_rows_by_file,
-)
+from spark_connect_rt.connectors.lakehouse.known_deletes import KnownDeletes
+from spark_connect_rt.connectors.lakehouse.table_port import Committed, LiveFile, LoadedTable, NewFile, Positions
 from spark_connect_rt.errors import DataError, ExternalError
 
 log = logging.getLogger(__name__)
@@ -55,9 +49,9 @@ class KeyedRows:
         self._numbers: dict[str, int] = {}  # of every file that was ever live
         self._paths: list[str] = []
         self._live: dict[str, int] = {}  # rows of each live file
-        self._deletes: dict[str, set[int]] = {}  # numbers of the data files that each live delete names
+        self._deletes = KnownDeletes()
         self._swapped: tuple[pa.Array, Positions, dict[str, int]] | None = None
-        self._unsure: tuple[Set[str], Set[int]] | None = None  # new files and files with dead rows of a lost answer
+        self._unsure: tuple[Set[str], Set[str]] | None = None  # new files and files with dead rows of a lost answer
         self._folders = 0
         self.builds = 0
         """How often the whole table was read for its keys."""
@@ -101,7 +95,7 @@ class KeyedRows:
     def _build(self, loaded: LoadedTable, live: Mapping[str, LiveFile]) -> None:
         self.builds += 1
         index = self._new_index(self._encode(loaded.schema.empty_table()))
-        self._deletes, dead = self._deleted(loaded, loaded.deletes())
+        self._deletes, dead = KnownDeletes().followed(loaded)
         if live:
             self._warn_of(index.build(part for path in live for part in self._keys_of(loaded, path, dead.get(path))))
 
@@ -114,16 +108,6 @@ class KeyedRows:
                 doubles,
             )
 
-    def _deleted(
-        self, loaded: LoadedTable, deletes: Collection[str]
-    ) -> tuple[dict[str, set[int]], Mapping[str, Positions]]:
-        """Return the numbers of the data files that each delete names, and the deleted rows by data file."""
-        found = list(loaded.dead_rows(deletes))
-        named: dict[str, set[int]] = {name: set() for name in deletes}
-        for name, path, _ in found:
-            named[name].add(self._number(path))
-        return named, dead_rows_by_file(found)
-
     def _follow(self, loaded: LoadedTable, live: Mapping[str, LiveFile], new: Sequence[LiveFile]) -> bool:
         """Apply changes of other writers: files that went, rows that were deleted, files that came.
 
@@ -131,16 +115,14 @@ class KeyedRows:
         after a rollback. Some rows may live again then.
         """
         assert self._index is not None
-        deletes = loaded.deletes()
-        gone = self._deletes.keys() - deletes
-        stayed = {self._number(path) for path in self._live if path in live} if gone or self._unsure else set()
-        if any(self._deletes[name] & stayed for name in gone):
+        stayed = self._live.keys() & live.keys()
+        if self._deletes.lost(loaded, stayed):
             return False
         if self._unsure is not None and self._unsure[1] & stayed:
             new_files = self._unsure[0]
             if not new_files or not new_files <= live.keys():  # nothing shows that its deletes are still there
                 return False
-        named, dead = self._deleted(loaded, deletes - self._deletes.keys())
+        deletes, dead = self._deletes.followed(loaded)
         self._index.drop_files([self._number(path) for path in self._live if path not in live])
         gone_rows = [positions_of(self._number(path), rows) for path, rows in dead.items() if path in self._live]
         if gone_rows:
@@ -151,7 +133,7 @@ class KeyedRows:
                 doubles += int((self._index.swap(keys, positions) != DEAD).sum())
         self._warn_of(doubles)
         # Not before: after an error, all of this is done once more.
-        self._deletes = {name: files for name, files in self._deletes.items() if name not in gone} | named
+        self._deletes = deletes
         self._unsure = None
         return True
 
@@ -223,12 +205,12 @@ class KeyedRows:
         self._live |= swapped[2]
         if committed is not None:
             self._state = self._state[0], committed.snapshot
-            for name, paths in committed.deletes.items():
-                self._deletes[name] = {self._number(path) for path in paths}
+            self._deletes = self._deletes.extended(committed.deletes)
             return
         self._state = self._state[0], "unknown"
         former = swapped[1]
-        self._unsure = swapped[2].keys(), set((former[former != DEAD] >> ROW_BITS).tolist())
+        numbers = np.unique(former[former != DEAD] >> ROW_BITS)
+        self._unsure = swapped[2].keys(), {self._paths[number] for number in numbers.tolist()}
 
     def close(self) -> None:
         """Delete the index and its folder."""

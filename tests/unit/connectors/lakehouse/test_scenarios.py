@@ -37,6 +37,7 @@ from spark_connect_rt.connectors.lakehouse.iceberg_upkeep import (
     remove_orphans,
 )
 from spark_connect_rt.connectors.lakehouse.keyed_rows import KeyedRows
+from spark_connect_rt.connectors.lakehouse.known_deletes import KnownDeletes
 from spark_connect_rt.connectors.lakehouse.part_exchange import PartExchange
 from spark_connect_rt.connectors.lakehouse.part_folder import FilePartFolder
 from spark_connect_rt.connectors.lakehouse.sink_connector import alter_stored
@@ -707,7 +708,7 @@ def index_without_deletes_that_went(lake: Lake) -> None:
     follow = KeyedRows._follow
 
     def forgetful(keyed: KeyedRows, *given: Any) -> bool:
-        keyed._deletes = {}
+        keyed._deletes = KnownDeletes()
         return follow(keyed, *given)
 
     lake.patch.setattr(KeyedRows, "_follow", forgetful)
