@@ -191,11 +191,17 @@ def _unpacked(value: Any) -> Any:
     return readers[kind](text)
 
 
+KnownEntries = dict[str, Sequence[ManifestEntry]]
+"""The live entries of manifests by path. Manifests never change."""
+
+
 class SnapshotBuilder:
     """Writes the manifests and the manifest list of one snapshot. Nothing is visible before `commit_table`."""
 
-    def __init__(self, table: Table, branch: str) -> None:
+    def __init__(self, table: Table, branch: str, known: KnownEntries | None = None) -> None:
+        """Take the loaded state. `known` keeps the entries of manifests for the next try of the same change."""
         self._table, self._metadata, self._branch = table, table.metadata, branch
+        self._known = {} if known is None else known
         self._head = head_of(table, branch)
         self._snapshot_id = self._metadata.new_snapshot_id()
         self._commit = uuid.uuid4()
@@ -265,7 +271,7 @@ class SnapshotBuilder:
         return [self._write(content, spec_id, entries) for (content, spec_id), entries in groups.items()]
 
     def _carried_manifests(self, removed_paths: frozenset[str], removed: list[ManifestEntry]) -> list[ManifestFile]:
-        """Return the parent's manifests, rewritten where files go, and merged where there are many."""
+        """Return the parent's manifests. Those that lose files become one, and so do many of them."""
         if self._head is None:
             return []
         groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
@@ -280,18 +286,23 @@ class SnapshotBuilder:
                 if not merged and not removed_paths:
                     carried.append(manifest)
                     continue
-                entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+                entries = self._entries_of(manifest)
                 gone = [entry for entry in entries if entry.data_file.file_path in removed_paths]
                 removed += gone
-                if merged:
+                if merged or gone:
                     together += self._continued(entries, removed_paths)
-                elif gone:
-                    carried.append(self._write(content, spec_id, self._continued(entries, removed_paths)))
                 else:
                     carried.append(manifest)
             if together:
                 carried.append(self._write(content, spec_id, together))
         return carried
+
+    def _entries_of(self, manifest: ManifestFile) -> Sequence[ManifestEntry]:
+        entries = self._known.get(manifest.manifest_path)
+        if entries is None:
+            entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+            self._known[manifest.manifest_path] = entries
+        return entries
 
     def _continued(self, entries: Sequence[ManifestEntry], removed_paths: frozenset[str]) -> list[ManifestEntry]:
         """Return a parent's entries as EXISTING, those of removed files as DELETED."""

@@ -54,6 +54,7 @@ from spark_connect_rt.connectors.lakehouse.guard import (
     property_name,
 )
 from spark_connect_rt.connectors.lakehouse.iceberg_commit import (
+    KnownEntries,
     ManifestMemory,
     SnapshotBuilder,
     SnapshotChange,
@@ -428,9 +429,14 @@ class LoadedIcebergTable:
             return replace(result, deletes={file.file_path: paths for file, paths in deletes})
         return result
 
-    def commit_change(self, change: SnapshotChange) -> CommitResult:
-        """Try once to make a snapshot with `change` the head of the branch."""
-        builder = SnapshotBuilder(self.table, self._store.branch)
+    def commit_change(self, change: SnapshotChange, known: KnownEntries | None = None) -> CommitResult:
+        """Try once to make a snapshot with `change` the head of the branch.
+
+        Args:
+            change: the files that come and go.
+            known: what was read of manifests, for the next try. None: it is not kept.
+        """
+        builder = SnapshotBuilder(self.table, self._store.branch, known)
         catalog = self.table.catalog
         try:
             staged = builder.stage(change)

@@ -24,7 +24,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate, TableRequirement
 
 from spark_connect_rt.base.ids import TopicPartition
-from spark_connect_rt.connectors.lakehouse.iceberg_commit import SnapshotChange, partition_of
+from spark_connect_rt.connectors.lakehouse.iceberg_commit import KnownEntries, SnapshotChange, partition_of
 from spark_connect_rt.connectors.lakehouse.iceberg_table import (
     IcebergTableStore,
     LoadedIcebergTable,
@@ -270,12 +270,13 @@ def _rewrite(
     """
     new = _write_again(loaded, rewrite.paths, dead)
     late: dict[str, Positions] = {}
+    known: KnownEntries = {}
     won = False
     for _ in range(MOST_TRIES):
         finished = deletes.finished(loaded.live_files().keys() - set(rewrite.paths))
         late_files = _late_deletes(loaded, rewrite.paths, new, late)
         added = [*(part.file.detail for part in new), *late_files]
-        result = loaded.commit_change(SnapshotChange(added, [*rewrite.paths, *finished], replaces=True))
+        result = loaded.commit_change(SnapshotChange(added, [*rewrite.paths, *finished], replaces=True), known)
         won = isinstance(result, Committed)
         if not isinstance(result, LostRace):
             break

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,10 +170,10 @@ def commits_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch, commits: Iter
     commit_change = LoadedIcebergTable.commit_change
     pending = iter(commits)
 
-    def late(loaded: LoadedIcebergTable, change: SnapshotChange) -> CommitResult:
+    def late(loaded: LoadedIcebergTable, change: SnapshotChange, *known: Any) -> CommitResult:
         if change.replaces and (commit := next(pending, None)) is not None:
             commit()
-        return commit_change(loaded, change)
+        return commit_change(loaded, change, *known)
 
     monkeypatch.setattr(LoadedIcebergTable, "commit_change", late)
 
@@ -380,6 +381,17 @@ def test_rewrites_are_bounded_and_by_partition() -> None:
     assert [rewrite.paths for rewrite in plan_rewrites(files, partitions, dead, MOST_BYTES, 16, deletes_due=True)] == [
         ("f3",)
     ]
+
+
+def test_compaction_writes_the_manifests_that_lose_files_as_one(lake: Lake) -> None:
+    for number in range(8):
+        lake.commit(number)
+    assert compact(lake.store, 2).rewritten == 8
+    head = lake.loaded().head
+    assert head is not None
+    manifests = head.manifests(lake.loaded().table.io)
+    assert [(found.added_files_count, found.deleted_files_count) for found in manifests] == [(1, 0), (0, 8)]
+    assert lake.ids() == list(range(8))
 
 
 def test_many_manifests_are_merged(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
