@@ -21,6 +21,7 @@ GROUP_STORIES = (
     "tests/integration/kafka/test_mixed_kills.py",
     "tests/integration/kafka/test_mirror_maker.py",
     "tests/integration/kafka/test_mixed_exactly_once.py",
+    "tests/integration/kafka/test_tables_in_a_worker.py",
     "tests/e2e/test_quickstart.py",
     "tests/e2e/test_quickstart_cdc.py",
     "tests/parity/live/test_handover.py",
