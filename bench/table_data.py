@@ -53,7 +53,7 @@ def rows(count: int, ids: Numbers | None = None, versions: Numbers | None = None
         "id": numbers,
         "customer": pc.binary_join_element_wise("customer-", numbers.cast(pa.string()), ""),
         "region": regions.take(pa.array(random.integers(0, 5, count))),
-        "amount": pa.array(random.random(count) * 1000),
+        "amount": pa.array(random.integers(1, 100_000, count) / 100),  # JSON in columns has no exponents
         "rate": pa.array((random.integers(0, 400_000, count) / 4).astype(np.float32)),
         "count": pa.array(random.integers(0, 1000, count), pa.int32()),
         "open": pa.array(random.random(count) < 0.5),
