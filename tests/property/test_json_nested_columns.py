@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import orjson
@@ -10,16 +11,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.records.converters.json import JsonConverter
 
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LEAVES: dict[Type, st.SearchStrategy[Any]] = {
     Type.INT64: st.integers(-(2**63), 2**63 - 1),
     Type.INT8: st.integers(-128, 127),
     Type.FLOAT64: st.floats(allow_nan=False, allow_infinity=False),
     Type.STRING: st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
     Type.BOOLEAN: st.booleans(),
+}
+MOMENTS: dict[str, tuple[Type, st.SearchStrategy[Any]]] = {
+    logical.DATE: (Type.INT32, st.dates()),
+    logical.TIME: (
+        Type.INT32,
+        st.integers(0, 86_399_999).map(lambda ms: (EPOCH + dt.timedelta(milliseconds=ms)).time()),
+    ),
+    logical.TIMESTAMP: (
+        Type.INT64,
+        st.integers(-(10**13), 10**13).map(lambda ms: EPOCH + dt.timedelta(milliseconds=ms)),
+    ),
 }
 DEFAULTS = {Type.INT64: 7, Type.INT8: 8, Type.FLOAT64: 0.5, Type.STRING: "d", Type.BOOLEAN: True}
 
@@ -31,6 +45,9 @@ def schemas(draw: st.DrawFn, depth: int = 2) -> Schema:
     for number in range(draw(st.integers(1, 3))):
         if depth and draw(st.booleans()):
             member = draw(schemas(depth - 1)).as_optional(draw(st.booleans()))
+        elif draw(st.integers(0, 3)) == 0:
+            name = draw(st.sampled_from(list(MOMENTS)))
+            member = Schema(MOMENTS[name][0], name=name, optional=draw(st.booleans()))
         else:
             kind = draw(st.sampled_from(list(LEAVES)))
             default = DEFAULTS[kind] if draw(st.integers(0, 3)) == 0 else None
@@ -45,7 +62,7 @@ def values_of(schema: Schema, *, required: bool = True) -> st.SearchStrategy[Any
         parts = [values_of(member.schema, required=False) for member in schema.fields]
         found: st.SearchStrategy[Any] = st.tuples(*parts).map(lambda values: Struct.of_checked(schema, list(values)))
     else:
-        found = LEAVES[schema.type]
+        found = MOMENTS[schema.name][1] if schema.name in MOMENTS else LEAVES[schema.type]
     return found | st.none() if schema.optional and not required else found
 
 

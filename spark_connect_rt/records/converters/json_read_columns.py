@@ -26,6 +26,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.records.converters.json_columns import ARROW_TYPES
 from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings, checked_column
+from spark_connect_rt.records.transforms.struct_columns import moments
 
 # Flat JSON objects split at their quotes: columns of texts of one shape, a third of the CPU of a parser.
 #
@@ -256,11 +257,6 @@ def _numbers(values: Floats, places: Places, integers: npt.NDArray[np.int64]) ->
 # have, and other unusual trees return None and go by records.
 
 
-_LOGICAL_TYPES = {
-    logical.DATE: pa.date32(),
-    logical.TIME: pa.time32("ms"),
-    logical.TIMESTAMP: pa.timestamp("ms", "UTC"),
-}
 _SCHEMALESS_TYPES = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 _NULL = type(None)
 _UNFIT_VALUE = (pa.ArrowException, KeyError, TypeError, ValueError, OverflowError)
@@ -312,10 +308,19 @@ def _spread(column: pa.Array, trees: Sequence[Any]) -> pa.Array:
 
 
 def _plain(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
-    is_logical = schema.name in logical.PYTHON_TYPES
-    kind = _LOGICAL_TYPES.get(schema.name or "") if is_logical else ARROW_TYPES.get(schema.type)
+    if schema.name in logical.PYTHON_TYPES:
+        return _moments(schema, trees)
+    kind = ARROW_TYPES.get(schema.type)
     values = None if kind is None else checked_column(schema, trees, settings)
     return None if values is None else pa.array(values, kind)
+
+
+def _moments(schema: Schema, trees: Sequence[Any]) -> pa.Array | None:
+    """Return dates or times of whole numbers; None: some are other values, or have no exact column."""
+    kinds = set(map(type, trees))
+    if kinds - {int, _NULL} or (_NULL in kinds and (not schema.optional or schema.default is not None)):
+        return None
+    return moments(schema, pa.array(trees, pa.int64()))
 
 
 def _schemaless_structs(trees: Sequence[dict[str, Any] | None]) -> pa.Array | None:

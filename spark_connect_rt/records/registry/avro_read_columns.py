@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
@@ -24,7 +23,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, Numbers, binary_pieces
 from spark_connect_rt.records.registry.avro_values import AvroReadPlan
 from spark_connect_rt.records.registry.registry_converter import LENGTH
-from spark_connect_rt.records.transforms.struct_columns import ARROW_TYPES
+from spark_connect_rt.records.transforms.struct_columns import ARROW_TYPES, moments
 
 Mask = npt.NDArray[np.bool_]
 _LEAST_ROWS = 16  # fewer do not pay for the program
@@ -37,13 +36,6 @@ _NUMBERS = {  # Avro's type -> word that reads it, type of the output
     "boolean": ("B", "uint8"),
 }
 _PIECES = ("string", "bytes", "fixed")
-_DAY_MS = 86_400_000
-_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
-_LOGICAL = {  # the valid range of a column, and the types through which it is converted
-    logical.DATE: (*_DAYS, pa.int32(), pa.date32()),
-    logical.TIME: (0, _DAY_MS - 1, pa.int32(), pa.time32("ms")),
-    logical.TIMESTAMP: (_DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1, pa.int64(), pa.timestamp("ms", "UTC")),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,15 +293,7 @@ def _plain(field: _Field, around: Mask | None, data: Numbers, outputs: dict[str,
 
 def _logical_column(schema: Schema, column: pa.Array) -> pa.Array | None:
     """Return the column of a schema's values; None: it has none, or a value is outside of their range."""
-    if schema.name not in logical.PYTHON_TYPES:
-        return column
-    if schema.name not in _LOGICAL:
-        return None
-    least, most, unit, kind = _LOGICAL[schema.name]
-    found = pc.min_max(column).as_py()
-    if found["min"] is not None and (found["min"] < least or found["max"] > most):
-        return None
-    return column.cast(unit).cast(kind)
+    return moments(schema, column) if schema.name in logical.PYTHON_TYPES else column
 
 
 def _check(is_good: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
@@ -28,6 +29,16 @@ ARROW_TYPES = {
     Type.BYTES: pa.binary(),
 }
 _LOGICAL_TYPES = {logical.TIMESTAMP: TIMESTAMP_TYPE, logical.DATE: pa.date32()}
+_DAY_MS = 86_400_000
+_DAYS = (-719_162, 2_932_896)  # of the years 1 to 9999, the range of Python's dates
+_MOMENTS = {  # the schema's type, the valid range of a column, and the types through which it is converted
+    logical.DATE: (Type.INT32, *_DAYS, pa.int32(), pa.date32()),
+    logical.TIME: (Type.INT32, 0, _DAY_MS - 1, pa.int32(), pa.time32("ms")),
+    logical.TIMESTAMP: (
+        *(Type.INT64, _DAYS[0] * _DAY_MS, (_DAYS[1] + 1) * _DAY_MS - 1),
+        *(pa.int64(), TIMESTAMP_TYPE),
+    ),
+}
 _PLAIN = (pa.types.is_signed_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_binary)
 
 
@@ -36,6 +47,20 @@ def arrow_type(schema: Schema) -> pa.DataType | None:
     if schema.name in logical.PYTHON_TYPES:
         return _LOGICAL_TYPES.get(schema.name or "")
     return ARROW_TYPES.get(schema.type)
+
+
+def moments(schema: Schema, numbers: pa.Array) -> pa.Array | None:
+    """Return the dates or times of whole numbers, which are their wire form.
+
+    None: the logical type has no column here, or a value is outside of what Python can hold.
+    """
+    if schema.name not in _MOMENTS:
+        return None
+    of, least, most, unit, kind = _MOMENTS[schema.name]
+    found = pc.min_max(numbers).as_py()
+    if schema.type is not of or (found["min"] is not None and (found["min"] < least or found["max"] > most)):
+        return None
+    return numbers.cast(unit).cast(kind)
 
 
 def agrees(schema: Schema | None, column: pa.Array) -> bool:
