@@ -129,6 +129,10 @@ class HostedSource(ABC):
         """Return what ``SourceTask.has_more`` of the task returns after an empty poll. None: it cannot be asked."""
         return None
 
+    def is_within_change(self) -> bool:
+        """Return whether the records so far end within a change, whose rest a later run would not get any more."""
+        return False
+
     def settle(self) -> None:
         """Return when the task is in no call and has sent everything, because it has to pause or to stop.
 
@@ -271,6 +275,9 @@ class SourceTaskRunner(threading.Thread):
                 source.durable(self.take_durable())
             if switches.paused:
                 source.settle()
+                if source.is_within_change():  # the task goes on from here, so the rest of the change is polled first
+                    source.poll()
+                    continue
                 self._wait_while_paused(source)
                 if not switches.stopping:
                     self._rows.put(Row(self._host, RowKind.RUNNING))
@@ -280,7 +287,8 @@ class SourceTaskRunner(threading.Thread):
                 continue
             source.poll()
         source.settle()
-        self.end(self._final_end())
+        if not source.is_within_change():  # else the transaction is dropped, and the next run reads all of it again
+            self.end(self._final_end())
         self._await_durable(source)
 
     def _wait_while_paused(self, source: HostedSource | None = None) -> None:

@@ -83,6 +83,7 @@ class JavaSourceTask(HostedSource):
         # A transaction holds its own offsets. With those of the batch before, its records would come twice.
         self._send = parts.output.send if parts.launch.offsets_topic else self._held.send
         self._moved_keys = MovedKeys()
+        self._key_ends_at_s: float | None = None  # when a moved key without its insert is taken for whole
         self._errants: list[Frame] = []  # of the next batch
         self._boundaries: TransactionBoundaries | None = None
         self._chain: SourceChain | None = None
@@ -202,8 +203,14 @@ class JavaSourceTask(HostedSource):
         by_time = self._boundaries is not None and self._boundaries.boundary is Boundary.INTERVAL
         if by_time and not self._polled:
             self._end_poll()
+        if self._key_ends_at_s is not None and time.monotonic() >= self._key_ends_at_s:
+            self._end_moved_key()
         self._held.release(at_once=False)
-        self.parts.switches.wait(INTERVAL_LOOK_S if by_time else self._held.wait_s())
+        key_s = None if self._key_ends_at_s is None else max(0.0, self._key_ends_at_s - time.monotonic())
+        waits = [
+            wait_s for wait_s in (INTERVAL_LOOK_S if by_time else self._held.wait_s(), key_s) if wait_s is not None
+        ]
+        self.parts.switches.wait(min(waits, default=None))
 
     def _note_row(self) -> None:
         if self.wants_commits:
@@ -239,11 +246,19 @@ class JavaSourceTask(HostedSource):
                 log.error("task=%s: unexpected frame %s, ignored", self._task, other.name)
 
     def _on_empty_poll(self, *, failed: bool) -> None:
+        if self._moved_keys.is_open and not failed:
+            # Debezium's own thread may only have lost the processor between the parts, so one such poll proves nothing.
+            self._key_ends_at_s = self._key_ends_at_s or time.monotonic() + MOVED_KEY_S
+            return
         self._held.poll_brought_nothing(failed=failed)
-        if self._moved_keys.is_open and not failed:  # its insert was filtered out
-            self._moved_keys.is_open = False
-            if self._boundaries is not None and self._boundaries.requests is None:
-                self._end_poll()
+
+    def _end_moved_key(self) -> None:
+        """Note that the insert of a moved key does not come: a transformation has filtered it out."""
+        self._key_ends_at_s = None
+        self._moved_keys.is_open = False
+        self._held.poll_brought_nothing(failed=False)
+        if self._boundaries is not None and self._boundaries.requests is None:
+            self._end_poll()
 
     def _fail(self, head: Mapping[str, Any]) -> None:
         self._failed = True
@@ -267,6 +282,7 @@ class JavaSourceTask(HostedSource):
     def _hand_over(self, frame: Frame) -> None:
         if self._given_up:
             return
+        self._key_ends_at_s = None
         head = frame.head
         rows = [self._send_errants()] if self._errants else []
         if self._chain is not None and self._chain.pipeline is not None:
@@ -377,7 +393,12 @@ class JavaSourceTask(HostedSource):
             frame = self._next_or_wait()
             if frame is not None:
                 self._serve(frame)
-        self._held.release()
+        if not self._moved_keys.is_open:
+            self._held.release()
+
+    def is_within_change(self) -> bool:
+        """Return whether the insert of a moved key is still to come."""
+        return self._moved_keys.is_open
 
     def durable(self, reports: Sequence[Durable]) -> None:
         """Send the places of durable records to the JVM, which calls the hooks on a separate thread."""
@@ -588,6 +609,7 @@ def _contents(frame: Frame) -> tuple[Written, Written, Headers]:
 # although they may come in two polls. Java Connect ends one there, and a kill at that moment loses the insert.
 
 
+MOVED_KEY_S = 5.0  # without records, until an insert that is missing is taken for filtered out
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 """Headers of Debezium's delete and insert of a changed primary key."""
 

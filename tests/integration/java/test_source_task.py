@@ -472,6 +472,16 @@ def test_moved_key_is_committed_whole_or_once_nothing_follows(
     assert places[-1] == 5
 
 
+def test_stop_within_a_moved_key_commits_nothing_of_it(sources: Sources) -> None:
+    launch = sources.obedient("a", *[""] * 50, "b{", *[""] * 500, eos=True, transaction_boundary="poll")
+    sources.has("a")
+    time.sleep(8 * transactional_task_writer.COMMIT_EACH_S)
+    sources.worker.end(launch)
+    assert sources.values() == ["a"]
+    stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
+    assert [orjson.loads(record["value"])["n"] for record in stored] == [1]
+
+
 def test_a_lost_jvm_leaves_no_part_of_a_transaction(sources: Sources) -> None:
     launch = sources.obedient("a+", "b", "!", "c+", eos=True, transaction_boundary="connector")
     trace = sources.failed(launch)
