@@ -275,7 +275,7 @@ class SourceTaskRunner(threading.Thread):
                 source.durable(self.take_durable())
             if switches.paused:
                 source.settle()
-                if source.is_within_change():  # the task goes on from here, so the rest of the change is polled first
+                if source.is_within_change():  # the task continues from here: poll the rest of the change first
                     source.poll()
                     continue
                 self._wait_while_paused(source)
