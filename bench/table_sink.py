@@ -190,7 +190,7 @@ class _Memory:
     """
 
     def __init__(self) -> None:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         self._before_kib = _status_kib("VmRSS")
 
     def grown_mib(self) -> int:

@@ -97,7 +97,7 @@ def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     probe = subprocess.run(
-        # A module: an editable install leaves a folder of the package's name beside it, with what the wheel takes in.
+        # A module: an editable install leaves a folder of the package's name next to it, with what the wheel takes in.
         [str(python), "-c", "import spark_connect_rt._version"],
         capture_output=True,
         cwd=folder,

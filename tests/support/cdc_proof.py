@@ -101,7 +101,7 @@ class AccountsDatabase:
         return {row[0]: (*row[1:], *([] if self.changes.has_extra else [None])) for row in found}
 
     def totals(self) -> Totals:
-        """Return how many rows there are, and the sum of a column that each change sets anew."""
+        """Return how many rows there are, and the sum of a column in which each change puts a new value."""
         found = self._connect().execute("SELECT count(*), coalesce(sum(seq), 0)::bigint FROM accounts").fetchone()
         assert found is not None
         return found[0], found[1]

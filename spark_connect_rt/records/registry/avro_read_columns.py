@@ -8,6 +8,7 @@ record, a value outside of its type, a text that is not UTF-8, arrays, maps, and
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,38 +40,62 @@ _PIECES = ("string", "bytes", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
-    """How one field of a record is written. `at` is a number that no other field of the payload has."""
+class _Part(ABC):
+    """How a field of a record, or a record, is written. `at` is a number that no other part of the payload has."""
 
     at: int
     schema: Schema
-    kind: str
     branch: int | None  # of its type in a union with null, None: it stands alone
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """Return the program's outputs for it, and their types."""
+        return {f"b{self.at}": "int64"} if self.branch is not None else {}
+
+    @property
+    def words(self) -> str:
+        """Return the words that read it."""
+        if self.branch is None:
+            return self._read
+        return f"data zigzag-> stack dup b{self.at} <- stack {self.branch} = if {self._read} else {self._without} then"
+
+    @property
+    def absent_words(self) -> str:
+        """Return the words for it if the record around it is null."""
+        return self._without if self.branch is None else f"{1 - self.branch} b{self.at} <- stack {self._without}"
+
+    @property
+    @abstractmethod
+    def _read(self) -> str:
+        """Return the words that read its value."""
+
+    @property
+    @abstractmethod
+    def _without(self) -> str:
+        """Return the words for its value where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field(_Part):
+    """How one field of a record is written."""
+
+    kind: str
     size: int = 0  # of fixed
     symbols: tuple[str, ...] = ()
 
     @property
     def outputs(self) -> dict[str, str]:
-        """Return the program's outputs for it, and their types."""
-        names = {f"b{self.at}": "int64"} if self.branch is not None else {}
+        names = super(_Field, self).outputs
         if self.kind in _NUMBERS:
             return {**names, f"n{self.at}": _NUMBERS[self.kind][1]}
         return {**names, f"p{self.at}": "int64", f"l{self.at}": "int64"}
 
     @property
-    def words(self) -> str:
-        """Return the words that read it."""
+    def _read(self) -> str:
         if self.kind in _NUMBERS:
-            read = f"data {_NUMBERS[self.kind][0]}-> n{self.at}"
-        else:
-            length = f"{self.size}" if self.kind == "fixed" else "data zigzag-> stack"
-            read = f"{length} dup l{self.at} <- stack data pos p{self.at} <- stack data skip"
-        return _of_branch(self, read, self._without)
-
-    @property
-    def absent_words(self) -> str:
-        """Return the words for it if the record around it is null."""
-        return _absent_branch(self) + self._without
+            return f"data {_NUMBERS[self.kind][0]}-> n{self.at}"
+        length = f"{self.size}" if self.kind == "fixed" else "data zigzag-> stack"
+        return f"{length} dup l{self.at} <- stack data pos p{self.at} <- stack data skip"
 
     @property
     def _without(self) -> str:
@@ -80,12 +105,9 @@ class _Field:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(_Part):
     """How a record is written."""
 
-    at: int
-    schema: Schema
-    branch: int | None
     parts: Sequence[_Field | _Record]
 
     @property
@@ -94,34 +116,16 @@ class _Record:
 
     @property
     def outputs(self) -> dict[str, str]:
-        """Return the program's outputs for it, and their types."""
-        names = {f"b{self.at}": "int64"} if self.branch is not None else {}
+        names = super(_Record, self).outputs
         return names | {name: kind for part in self.parts for name, kind in part.outputs.items()}
 
     @property
-    def words(self) -> str:
-        """Return the words that read it."""
-        read = "\n  ".join(part.words for part in self.parts)
-        return _of_branch(self, read, self._without)
-
-    @property
-    def absent_words(self) -> str:
-        """Return the words for it if the record around it is null."""
-        return _absent_branch(self) + self._without
+    def _read(self) -> str:
+        return "\n  ".join(part.words for part in self.parts)
 
     @property
     def _without(self) -> str:
         return "\n  ".join(part.absent_words for part in self.parts)
-
-
-def _of_branch(part: _Field | _Record, read: str, absent: str) -> str:
-    if part.branch is None:
-        return read
-    return f"data zigzag-> stack dup b{part.at} <- stack {part.branch} = if {read} else {absent} then"
-
-
-def _absent_branch(part: _Field | _Record) -> str:
-    return "" if part.branch is None else f"{1 - part.branch} b{part.at} <- stack "
 
 
 class ColumnReader:
@@ -232,7 +236,7 @@ class _Parts:
         if kind not in (*_NUMBERS, *_PIECES) or schema.type not in ARROW_TYPES:
             return None
         symbols = tuple(given.get("symbols", ()))
-        return _Field(next(self._numbers), schema, kind, branch, given.get("size", 0), symbols)
+        return _Field(next(self._numbers), schema, branch, kind, given.get("size", 0), symbols)
 
     def _record(self, given: Any, schema: Schema, branch: int | None) -> _Record | None:
         members = given["fields"]
