@@ -20,6 +20,7 @@ from tests.integration.programs.program_runs import LIMIT_S, harness
 
 def run(folder: Path) -> None:
     kind, executable, config, settings = json.loads((folder / "settings.json").read_text())
+    without_torn_line(folder / "produced")
     offsets, produced = folder / "offsets.json", (folder / "produced").open("a")
     source = harness(kind, executable, config, settings)
     if offsets.exists():
@@ -36,6 +37,12 @@ def run(folder: Path) -> None:
             beside.rename(offsets)
             if over:
                 return
+
+
+def without_torn_line(path: Path) -> None:
+    """Cut off half a line that a killed process left: the next one would be written onto it."""
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 class TaskProcess:

@@ -126,11 +126,12 @@ def test_failed_connector_comes_first_and_its_error_outlives_the_failure(workers
     create(workers.cluster, "bad", source(records=5, tasks=2))
     create(workers.cluster, "a-good-one", source(records=5))
     running(workers, "a-good-one", 1)
-    workers.cluster.until(lambda: workers.cluster.states("bad").get("bad-1") == "FAILED")
+    states = {"bad": "RUNNING", "bad-0": "RUNNING", "bad-1": "FAILED"}
+    workers.cluster.until(lambda: workers.cluster.states("bad") == states)
     for name in workers.reads:
-        workers.until_row(name, "bad", lambda row: bool(row.get("abnormal")))
+        workers.until_row(name, "bad", lambda row: row.get("tasks") == {"FAILED": 1, "RUNNING": 1})
         first, _ = workers.get(name, "/admin/overview")["connectors"]
-        assert (first["name"], first["tasks"]) == ("bad", {"FAILED": 1, "RUNNING": 1})
+        assert (first["name"], first["abnormal"]) == ("bad", True)
         assert first["why"].startswith("task 1 FAILED: ValueError: no such table: orders"), first
         assert first["last_error"] == "task 1: ValueError: no such table: orders"
         assert workers.get(name, "/admin/overview?abnormal=true")["matching"] == 1
