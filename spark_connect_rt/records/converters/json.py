@@ -279,13 +279,23 @@ class JsonConverter(HeaderAndValueConverter):
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """Return a column of structs, maps or plain values (``value_column``)."""
-        if not self._schemas_enabled and (flat := self._flat_objects.read(data)) is not None:
-            return None, flat
+        flat = self._flat(data)
+        if flat is not None:
+            return flat
         found = self._trees(data.to_pylist())
         column = None if found is None else value_column(*found, self._settings)
         if column is not None and not self._schemas_enabled:
             self._flat_objects.learn(column)
         return None if found is None or column is None else (found[0], column)
+
+    def _flat(self, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return flat objects of the shape or the schema seen last."""
+        opening, schema = self._last_read or (b"", None)
+        if not self._schemas_enabled:
+            column = self._flat_objects.read(data)
+        else:
+            column = None if schema is None else self._flat_objects.read_payloads(opening, schema, data)
+        return None if column is None else (schema if self._schemas_enabled else None, column)
 
     def _trees(self, data: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
         """Return the one schema and the JSON trees of texts, None: some of them need a closer look."""

@@ -1,16 +1,17 @@
-"""Texts of flat JSON objects of one shape as a column of structs, without a Python object for each; no schema.
+"""JSON texts as columns: flat objects of one shape without a Python object for each, others as parsed trees.
 
 Owns the shape seen last: names in their order, and the kinds of their values. A column is exactly the result of
-``json_value_columns`` for the parsed texts. To ensure that, each text has to match a pattern of the shape before Arrow
-parses it. The pattern accepts one object with these names in this order, nothing nested, none missing and none twice.
-Arrow alone does not check that. Anything else returns None and is parsed one by one.
+``value_column`` for the parsed texts. To ensure that, each text has to be one object with these names in this order,
+nothing nested, none missing and none twice. Most are cut at their quotes. If a text has escapes, Arrow parses all of
+them, after each has matched a pattern of the shape, because Arrow alone does not check that. Anything else returns
+None and is parsed one by one.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -25,96 +26,9 @@ import pyarrow.json
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.records.converters.json_columns import ARROW_TYPES
+from spark_connect_rt.records.converters.json_cut import Cut
 from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings, checked_column
-from spark_connect_rt.records.transforms.struct_columns import moments
-
-# Flat JSON objects split at their quotes: columns of texts of one shape, a third of the CPU of a parser.
-#
-# Pure. Only for texts without an escape, and without a space except those of ``gap``. In these texts a quote is always
-# the edge of a name or of a string. As all texts have the same number of quotes, a table of numbers holds the begin and
-# end of each value. The ``pattern`` ensures these conditions; nothing here would notice a violation.
-
-
-_QUOTE = 0x22
-_CUT_INTEGER = r"-?(?:0|[1-9]\d*)"
-_CUT_PATTERNS: Mapping[pa.DataType, str] = {
-    pa.int64(): rf"(?:{_CUT_INTEGER}|null)",
-    pa.float64(): rf"(?:{_CUT_INTEGER}(?:\.\d+)?(?:[eE][+-]?\d+)?|null)",
-    pa.string(): r'"[^"\\\x00-\x1f]*"',
-    pa.bool_(): "(?:true|false|null)",
-}
-_GAPS = ("", " ")  # after colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
-Numbers = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The positions at which texts of one shape are cut."""
-
-    schema: pa.Schema
-    gap: str
-    pattern: str
-
-    @staticmethod
-    def of(schema: pa.Schema, text: bytes) -> Cut | None:
-        """Return the positions at which texts with these members are cut; None: the text has another form.
-
-        Args:
-            schema: of int64, float64, string and bool; names without a quote or an escape.
-            text: one of them.
-        """
-        for gap in _GAPS:
-            pattern = _pattern(schema, gap)
-            if re.fullmatch(pattern.encode(), text):
-                return Cut(schema, gap, rf"\A{pattern}\z")
-        return None
-
-    def columns(self, texts: pa.StringArray) -> list[pa.Array] | None:
-        """Return the members' columns; None: some text is not so. Raises pa.ArrowException: a number is too large."""
-        if not pc.all(pc.match_substring_regex(texts, self.pattern)).as_py():
-            return None
-        offsets, content = texts.buffers()[1:]
-        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        read = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
-        quotes = np.flatnonzero(read == _QUOTE).astype(np.int32).reshape(len(texts), -1) + ends[0]
-        bounds = self._bounds(quotes, ends[1:])
-        count, edges = len(texts), bounds.shape[1]
-        # Every second one is the text between two values.
-        pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), content)
-        return [
-            _typed(pieces.take(pa.array(np.arange(2 * number, count * edges, edges))), member.type)
-            for number, member in enumerate(self.schema)
-        ]
-
-    def _bounds(self, quotes: Numbers, ends: Numbers) -> Numbers:
-        """Return where each value of each text begins and ends, in turn."""
-        bounds = np.empty((len(quotes), 2 * len(self.schema)), np.int32)
-        at, gap = 0, len(self.gap)
-        for number, member in enumerate(self.schema):
-            begin, end = bounds[:, 2 * number], bounds[:, 2 * number + 1]
-            if member.type == pa.string():
-                begin[:], end[:] = quotes[:, at + 2] + 1, quotes[:, at + 3]
-                at += 4
-            else:
-                begin[:] = quotes[:, at + 1] + 2 + gap
-                at += 2
-                end[:] = ends - 1 if number == len(self.schema) - 1 else quotes[:, at] - 1 - gap
-        return bounds
-
-
-def _pattern(schema: pa.Schema, gap: str) -> str:
-    members = [f'"{re.escape(member.name)}":{gap}{_CUT_PATTERNS[member.type]}' for member in schema]
-    return r"\{" + f",{gap}".join(members) + r"\}"
-
-
-def _typed(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
-    if kind == pa.string():
-        return texts
-    absent = pc.equal(texts, "null")
-    if pc.any(absent).as_py():
-        texts = pc.if_else(absent, pa.scalar(None, pa.string()), texts)
-    return pc.equal(texts, "true") if kind == pa.bool_() else texts.cast(kind)
-
+from spark_connect_rt.records.transforms.struct_columns import has_moments, moments
 
 FEWEST = 200  # texts: below, the pattern and the reader cost more than they save
 MOST_BYTES = 1 << 30
@@ -130,6 +44,12 @@ _PATTERNS: Sequence[tuple[pa.DataType, str]] = (
     (pa.string(), _STRING),
     (pa.bool_(), "true|false"),
 )
+_CUT_AS: Mapping[Type, pa.DataType] = {
+    **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32, Type.INT64), pa.int64()),
+    **dict.fromkeys((Type.FLOAT32, Type.FLOAT64), pa.float64()),
+    Type.STRING: pa.string(),
+    Type.BOOLEAN: pa.bool_(),
+}
 _UNFIT = (pa.ArrowException, orjson.JSONDecodeError, OverflowError)
 _SURE = 2**53 - 1  # up to here each whole number has a separate double
 Floats = npt.NDArray[np.float64]
@@ -165,12 +85,26 @@ class FlatObjects:
         self._left, self._wait = 0, 1
 
     def read(self, data: pa.Array) -> pa.Array | None:
-        """Return binary texts as a column; None: parse them one by one."""
+        """Return binary texts without a schema as a column; None: parse them one by one."""
+        shape = self._shape
+        return None if shape is None else self._tried(data, lambda: _read(shape, data))
+
+    def read_payloads(self, opening: bytes, schema: Schema, data: pa.Array) -> pa.Array | None:
+        """Return the payloads of binary envelopes with a schema as a column; None: parse them one by one.
+
+        Args:
+            opening: the text before each payload. Behind it is only a closing brace.
+            schema: of the payloads.
+        """
+        return self._tried(data, lambda: _read_payloads(opening, schema, data))
+
+    def _tried(self, data: pa.Array, read: Callable[[], pa.Array | None]) -> pa.Array | None:
+        """Return what is read, and after a failure try again later and later."""
         self._left -= 1
-        if self._shape is None or self._left >= 0 or len(data) < FEWEST or data.null_count:
+        if self._left >= 0 or len(data) < FEWEST or data.null_count:
             return None
         try:
-            column = _read(self._shape, data)
+            column = read()
         except _UNFIT:
             column = None
         if column is None:
@@ -198,6 +132,61 @@ def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
 def _cut(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
     cut = Cut.of(shape.schema, texts[0].as_buffer().to_pybytes())
     return None if cut is None else cut.columns(texts)
+
+
+def _read_payloads(opening: bytes, schema: Schema, data: pa.Array) -> pa.Array | None:
+    kinds = _kinds_of(schema)
+    if (
+        kinds is None
+        or not pc.all(pc.starts_with(data, opening)).as_py()
+        or not pc.all(pc.ends_with(data, "}")).as_py()
+    ):
+        return None
+    texts = pc.binary_slice(data, len(opening), -1).cast(pa.string())
+    first = texts[0].as_buffer().to_pybytes()
+    names = list(orjson.loads(first))
+    if sorted(names) != sorted(kinds):
+        return None
+    cut = Cut.of(pa.schema([(name, kinds[name]) for name in names]), first)
+    found = None if cut is None else cut.columns(texts)
+    if found is None:
+        return None
+    by_name = dict(zip(names, found, strict=True))
+    columns = [_of_schema(member.schema, by_name[member.name]) for member in schema.fields]
+    if any(column is None for column in columns):
+        return None
+    return pa.StructArray.from_arrays(columns, [member.name for member in schema.fields])
+
+
+def _kinds_of(schema: Schema) -> dict[str, pa.DataType] | None:
+    """Return how the texts of each member are read; None: a member has another type, or a name with odd characters."""
+    if schema.type is not Type.STRUCT or not schema.fields:
+        return None
+    kinds = {}
+    for member in schema.fields:
+        if member.schema.name in logical.PYTHON_TYPES and not has_moments(member.schema):
+            return None
+        kind = _CUT_AS.get(member.schema.type)
+        if kind is None or not _PLAIN_NAME.fullmatch(member.name):
+            return None
+        kinds[member.name] = kind
+    return kinds
+
+
+def _of_schema(schema: Schema, column: pa.Array) -> pa.Array | None:
+    """Return what was read as a column of a schema; None: a value does not fit, or a null has another meaning."""
+    if column.null_count and (not schema.optional or schema.default is not None):
+        return None
+    if schema.name in logical.PYTHON_TYPES:
+        return moments(schema, column)
+    if pa.types.is_floating(column.type):
+        column = column.cast(ARROW_TYPES[schema.type])
+        values = column.to_numpy(zero_copy_only=False)
+        # -0 is a whole number, so it has no sign, but -0.0 has one.
+        if np.isinf(values).any() or ((values == 0) & np.signbit(values)).any():
+            return None
+        return column
+    return column.cast(ARROW_TYPES[schema.type])
 
 
 def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:

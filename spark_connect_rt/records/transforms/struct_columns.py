@@ -49,16 +49,21 @@ def arrow_type(schema: Schema) -> pa.DataType | None:
     return ARROW_TYPES.get(schema.type)
 
 
+def has_moments(schema: Schema) -> bool:
+    """Return whether columns of the schema are dates or times that `moments` makes of whole numbers."""
+    return schema.name in _MOMENTS and schema.type is _MOMENTS[schema.name][0]
+
+
 def moments(schema: Schema, numbers: pa.Array) -> pa.Array | None:
     """Return the dates or times of whole numbers, which are their wire form.
 
     None: the logical type has no column here, or a value is outside of what Python can hold.
     """
-    if schema.name not in _MOMENTS:
+    if not has_moments(schema):
         return None
-    of, least, most, unit, kind = _MOMENTS[schema.name]
+    _, least, most, unit, kind = _MOMENTS[schema.name or ""]
     found = pc.min_max(numbers).as_py()
-    if schema.type is not of or (found["min"] is not None and (found["min"] < least or found["max"] > most)):
+    if found["min"] is not None and (found["min"] < least or found["max"] > most):
         return None
     return numbers.cast(unit).cast(kind)
 

@@ -143,7 +143,8 @@ PLAIN = st.tuples(
     st.integers(-(2**63), 2**63 - 1) | st.none(),
     st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53) | st.none(),
     st.text(st.characters(codec="utf-8", exclude_characters='"\\', min_codepoint=32), max_size=8)
-    | st.sampled_from(["null", "}", '," "', "a:b,c"]).map(lambda text: text.replace('"', "'")),
+    | st.sampled_from(["null", "}", '," "', "a:b,c"]).map(lambda text: text.replace('"', "'"))
+    | st.none(),
     st.booleans() | st.none(),
 )
 
@@ -173,7 +174,7 @@ def test_text_with_escapes_or_other_spaces_is_not_cut() -> None:
     schema = pa.schema([("id", pa.int64()), ("word", pa.string())])
     cut = Cut.of(schema, b'{"id":1,"word":"a"}')
     assert cut is not None
-    for text in ('{"id":1,"word":"\\n"}', '{"id":1, "word":"a"}', '{"id":1,"word":null}', '{"id":01,"word":"a"}'):
+    for text in ('{"id":1,"word":"\\n"}', '{"id":1, "word":"a"}', '{"id":01,"word":"a"}'):
         assert cut.columns(pa.array(['{"id":1,"word":"a"}', text])) is None
         assert Cut.of(schema, text.encode()) is None
     with pytest.raises(pa.ArrowInvalid):

@@ -1,0 +1,201 @@
+"""Flat JSON objects of one shape, cut at their quotes into columns: no parser, and no Python object for each text.
+
+Pure. In a text without an escape, a quote is always the edge of a name or of a string. So the quotes of all texts are a
+table of numbers, from which the begin and end of each value follow. What is between two values has to be the same text
+in all of them. Values are checked by JSON's grammar where Arrow accepts more than that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_QUOTE, _BACKSLASH, _SPACE, _CLOSING = 0x22, 0x5C, 0x20, 0x7D
+_MINUS, _ZERO, _NINE = 0x2D, 0x30, 0x39
+_NULL = b"null"
+_INTEGER = r"-?(?:0|[1-9]\d*)"
+_FLOAT = rf"{_INTEGER}(?:\.\d+)?(?:[eE][+-]?\d+)?"
+_VALUES: Mapping[pa.DataType, str] = {
+    pa.int64(): f"(?:{_INTEGER}|null)",
+    pa.float64(): f"(?:{_FLOAT}|null)",
+    pa.string(): r'(?:"[^"\\\x00-\x1f]*"|null)',
+    pa.bool_(): "(?:true|false|null)",
+}
+_GAPS = ("", " ")  # after colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
+Numbers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Where the value of a member is in each text, a string without its quotes. `null`: which strings are null."""
+
+    begin: Numbers
+    end: Numbers
+    null: Mask | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The shape of texts that are cut.
+
+    Attributes:
+        schema: the members in the order of the texts: int64, float64, string and bool.
+        gap: what is after each colon and comma.
+    """
+
+    schema: pa.Schema
+    gap: str
+
+    @staticmethod
+    def of(schema: pa.Schema, text: bytes) -> Cut | None:
+        """Return the shape of a text with these members; None: the text has another one.
+
+        Args:
+            schema: names have no quote, and no character that JSON may write as an escape.
+            text: the first of those that are cut.
+        """
+        for gap in _GAPS:
+            members = [f'"{re.escape(member.name)}":{gap}{_VALUES[member.type]}' for member in schema]
+            if re.fullmatch((r"\{" + f",{gap}".join(members) + r"\}").encode(), text):
+                return Cut(schema, gap)
+        return None
+
+    def columns(self, texts: pa.StringArray) -> list[pa.Array] | None:
+        """Return the members' columns; None: some text is not so. Raises pa.ArrowException: a number is too large."""
+        offsets, content = texts.buffers()[1:]
+        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+        content = content.slice(int(ends[0]), int(ends[-1] - ends[0]))
+        read = np.frombuffer(content, np.uint8)
+        if not len(read) or read.min() < _SPACE or (read == _BACKSLASH).any():
+            return None
+        spans = self._spans(read, ends[:-1] - ends[0], ends[1:] - ends[0])
+        return None if spans is None else _columns(self.schema, spans, content)
+
+    def _spans(self, read: Bytes, begins: Numbers, ends: Numbers) -> list[_Spans] | None:
+        """Return where the values are; None: what is between them is not as it has to be."""
+        found = np.flatnonzero(read == _QUOTE)
+        # Which quote comes next, in each text. Behind the last one, because a text may have too few.
+        quotes = np.concatenate([found, np.full(4 * len(self.schema), len(read))])
+        first = np.searchsorted(found, ends)
+        at = np.concatenate([first[:1] * 0, first[:-1]])
+        spans, place, last = [], begins, len(self.schema) - 1
+        for number, member in enumerate(self.schema):
+            opening = f'{"," + self.gap if number else "{"}"{member.name}":{self.gap}'.encode()
+            begin = place + len(opening)
+            if begin.max() >= len(read) or not _all_are(read, place, opening):
+                return None
+            if member.type == pa.string():
+                opened, place, at = quotes[at + 2], quotes[at + 3] + 1, at + 4
+                other = np.flatnonzero(opened != begin)
+                null = None
+                if len(other):
+                    if not _all_are(read, begin[other], _NULL):
+                        return None
+                    place[other] = begin[other] + len(_NULL)
+                    at[other] -= 2
+                    null = np.zeros(len(begin), bool)
+                    null[other] = True
+                spans.append(_Spans(begin + 1, place - 1, null))
+            else:
+                at = at + 2
+                place = ends - 1 if number == last else quotes[at] - 1 - len(self.gap)
+                spans.append(_Spans(begin, place))
+            if (place < begin).any():
+                return None
+        is_whole = (at == first) & (place + 1 == ends)
+        return spans if is_whole.all() and (read[place] == _CLOSING).all() else None
+
+
+def _all_are(read: Bytes, places: Numbers, text: bytes) -> bool:
+    """Return whether the text is at each of these places."""
+    if places.max() + len(text) > len(read):
+        return False
+    pieces = np.ndarray((len(read) - len(text) + 1,), f"S{len(text)}", read.data, strides=(1,))
+    return bool((pieces[places] == text).all())
+
+
+def _columns(schema: pa.Schema, spans: Sequence[_Spans], content: pa.Buffer) -> list[pa.Array] | None:
+    count, edges = len(spans[0].begin), 2 * len(spans)
+    bounds = np.empty((count, edges), np.int32)
+    for number, span in enumerate(spans):
+        bounds[:, 2 * number], bounds[:, 2 * number + 1] = span.begin, span.end
+    # Every second piece is the text between two values.
+    pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), content)
+    columns = []
+    for number, (member, span) in enumerate(zip(schema, spans, strict=True)):
+        column = pieces.take(pa.array(np.arange(2 * number, count * edges, edges), mask=span.null))
+        if member.type == pa.bool_():
+            column = _booleans(column)
+        elif member.type != pa.string():
+            column = _numbers(column, member.type)
+        if column is None:
+            return None
+        columns.append(column)
+    return columns
+
+
+def _without_null_words(texts: pa.StringArray) -> pa.StringArray:
+    absent = pc.equal(texts, "null")
+    return pc.if_else(absent, pa.scalar(None, pa.string()), texts) if pc.any(absent).as_py() else texts
+
+
+def _booleans(texts: pa.StringArray) -> pa.Array | None:
+    yes = pc.equal(texts, "true")
+    if pc.all(pc.or_(yes, pc.equal(texts, "false"))).as_py():
+        return yes
+    texts = _without_null_words(texts)
+    yes = pc.equal(texts, "true")
+    return yes if pc.all(pc.or_(yes, pc.equal(texts, "false"))).as_py() else None
+
+
+def _numbers(texts: pa.StringArray, kind: pa.DataType) -> pa.Array | None:
+    """Return numbers, None if some text is none in JSON."""
+    if not _are_numbers(texts, kind):
+        texts = _without_null_words(texts)
+        if texts.null_count == len(texts):
+            return pa.nulls(len(texts), kind)
+        if not _are_numbers(texts.drop_null(), kind):
+            return None
+    return texts.cast(kind)
+
+
+def _are_numbers(texts: pa.StringArray, kind: pa.DataType) -> bool:
+    """Return whether all texts are numbers by JSON's grammar, if Arrow reads them as numbers of this kind.
+
+    Of whole numbers, Arrow also reads leading zeros and 0x. Of others, it also reads a plus, names such as nan, and a
+    point without digits on both sides.
+    """
+    offsets, content = texts.buffers()[1:]
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    begins, lengths = bounds[:-1], np.diff(bounds)
+    if not lengths.all():
+        return False
+    read = np.frombuffer(content, np.uint8)
+    negative = (read[begins] == _MINUS).view(np.int8)
+    if (lengths <= negative).any():
+        return False
+    first = read[begins + negative]
+    if not _is_digit(first).all():
+        return False
+    leading_zeros = np.flatnonzero((first == _ZERO) & (lengths > negative + 1))
+    if kind == pa.int64():
+        return not len(leading_zeros)
+    if _is_digit(read[(begins + negative)[leading_zeros] + 1]).any():
+        return False
+    used = read[bounds[0] : bounds[-1]]
+    if used.max() <= _NINE:  # no exponent
+        return bool(_is_digit(read[bounds[1:] - 1]).all())
+    return bool(pc.all(pc.match_substring_regex(texts, rf"\A{_FLOAT}\z")).as_py())
+
+
+def _is_digit(letters: Bytes) -> Mask:
+    found: Mask = (letters >= _ZERO) & (letters <= _NINE)
+    return found
