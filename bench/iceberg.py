@@ -61,7 +61,7 @@ def run(lab: Lab, short: bool) -> Result:
     iceberg_folder(plugins)
     _avro_folder(plugins)
     with ContentRegistry() as registry:
-        given = fill_topics(lab, registry, *((20_000, 5_000) if short else (3_000_000, 1_500_000)))
+        given = fill_topics(lab, registry, *((20_000, 5_000) if short else (3_000_000, 3_000_000)))
         _take_turns(result, lab, short, plugins, given)
     result.conclude()
     forms = {item.form: result.ratio_of(item.form) for item in given}

@@ -522,8 +522,7 @@ def _assembled(records: _Records, draft: _Draft, columns: _Columns, order: Numbe
     is_former = np.zeros(len(order), bool)
     is_former[:-1] = order[:-1] == order[1:]  # the first of two changes deletes the former key
     upserts &= ~is_former
-    ops = np.where(upserts, UPSERT, np.where(draft.truncates[order], TRUNCATE, DELETE))
-    arrays, fields = [pa.array(ops, pa.string())], [pa.field(OP, pa.string(), False)]
+    arrays, fields = [_op_column(upserts, draft.truncates[order])], [pa.field(OP, pa.string(), False)]
     everything = len(order) == count and bool(upserts.all())
     rows = None if everything else pa.array(order, mask=~upserts)
     places = None if everything else _key_places(columns, draft, order, upserts, is_former)
@@ -536,9 +535,15 @@ def _assembled(records: _Records, draft: _Draft, columns: _Columns, order: Numbe
             arrays.append(column.take(rows))
         fields.append(pa.field(name, column.type, nullable and name not in columns.names))
     refused = tuple(RefusedChange(row, DataError(draft.refused[row])) for row in sorted(draft.refused))
-    ignored = count - len(np.unique(order)) - len(refused)
+    ignored = count - (len(order) - int(is_former.sum())) - len(refused)
     offsets = records.offsets if everything else records.offsets.take(pa.array(order))
     return Changes(pa.table(arrays, schema=pa.schema(fields)), offsets, columns.names, refused, ignored)
+
+
+def _op_column(upserts: Mask, truncates: Mask) -> pa.Array:
+    letters = np.where(upserts, ord(UPSERT), np.where(truncates, ord(TRUNCATE), ord(DELETE))).astype(np.uint8)
+    bounds = pa.py_buffer(np.arange(len(letters) + 1, dtype=np.int32))
+    return pa.StringArray.from_buffers(len(letters), bounds, pa.py_buffer(letters))
 
 
 def after_truncate(changes: pa.Table) -> tuple[pa.Table, bool]:

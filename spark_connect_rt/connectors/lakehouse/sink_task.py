@@ -43,6 +43,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, Ext
 
 log = logging.getLogger(__name__)
 COMMIT_LIMIT_MS = 3_000  # of one call: then the runner sees to revocations, and the next call continues
+LARGEST_PUT = 20_000  # records
 METRICS = "table-sink-metrics"
 _NO_OFFSETS: Positions = np.zeros(0, np.int64)
 UNKNOWN_POSITION = -1
@@ -239,6 +240,10 @@ class TableSinkTask(SinkTask):
     def takes_absent_values(self) -> bool:
         """Return whether deletions come in columns, too."""
         return self.settings.upsert
+
+    def largest_put(self) -> int:
+        """Return more than a read has: each call costs half a millisecond, which is more than 500 rows."""
+        return LARGEST_PUT
 
     def takes_nested_structs(self) -> bool:
         """Return True: Debezium's envelopes are such structs."""

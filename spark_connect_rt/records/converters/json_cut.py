@@ -1,8 +1,8 @@
 """Flat JSON objects of one shape, cut at their quotes into columns: no parser, and no Python object for each text.
 
 Pure. In a text without an escape, a quote is always the edge of a name or of a string. So the quotes of all texts are a
-table of numbers, from which the begin and end of each value follow. What is between two values has to be the same text
-in all of them. Values are checked by JSON's grammar where Arrow accepts more than that.
+table of numbers, from which the begin and end of each value follow. All texts have to have the same text between two
+values. Values are checked by JSON's grammar where Arrow accepts more than that.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Cut:
         return None if spans is None else _columns(self.schema, spans, content)
 
     def _spans(self, read: Bytes, begins: Numbers, ends: Numbers) -> list[_Spans] | None:
-        """Return where the values are; None: what is between them is not as it has to be."""
+        """Return where the values are; None: the text between two of them is not that of the shape."""
         found = np.flatnonzero(read == _QUOTE)
         # Which quote comes next, in each text. Behind the last one, because a text may have too few.
         quotes = np.concatenate([found, np.full(4 * len(self.schema), len(read))])
@@ -157,7 +157,7 @@ def _booleans(texts: pa.StringArray) -> pa.Array | None:
 
 
 def _numbers(texts: pa.StringArray, kind: pa.DataType) -> pa.Array | None:
-    """Return numbers, None if some text is none in JSON."""
+    """Return numbers; None: some text is not a number in JSON."""
     if not _are_numbers(texts, kind):
         texts = _without_null_words(texts)
         if texts.null_count == len(texts):
