@@ -7,6 +7,7 @@
 #   ./spark-submit.sh --standalone conf/connect-standalone.properties [connector.properties|.json ...]
 #   ./spark-submit.sh --mirror conf/connect-mirror-maker.properties [--clusters B ...]
 #   ./spark-submit.sh --environment [dev]                   only prepare the environment; print its python
+#                     (--environment dev without-archive: the caller has the archive made later, by the line above)
 #
 # PYTHON=... chooses the Python (3.11 or later) to build on; CONNECTRT_VENV=... another place for the environment.
 set -euo pipefail
@@ -86,7 +87,7 @@ if [ "${1:-}" = "--environment" ]; then
   lock=requirements.lock
   if [ "${2:-}" = "dev" ]; then lock=requirements-dev.lock; fi
   make_environment "$here/$lock" --complete
-  if lacks_archive; then # before the answer, because tests and images want all of it
+  if [ "${3:-}" != without-archive ] && lacks_archive; then # before the answer, because tests and images want all of it
     progress 'making an archive of classes for faster starts: Spark runs once, half a minute on an idle machine'
     if make_archive 0; then
       progress 'class archive ready'
@@ -97,7 +98,7 @@ if [ "${1:-}" = "--environment" ]; then
   printf '%s\n' "$venv/bin/python"
   exit 0
 fi
-[ $# -gt 0 ] || { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 make_environment "$here/requirements.lock" --folder "$PWD" -- "$@"
 make_archive_later
 if [ "$1" = "--mirror" ]; then

@@ -15,7 +15,10 @@ set -euo pipefail
 CONNECTRT_TESTS_BEGAN=$(date +%s)
 export CONNECTRT_TESTS_BEGAN # making the environment counts
 cd "$(dirname "${BASH_SOURCE[0]}")"
-python=$(./spark-submit.sh --environment dev)
+case "${1:-all}" in
+  all) python=$(./spark-submit.sh --environment dev without-archive) ;; # a step of the suite makes it
+  *) python=$(./spark-submit.sh --environment dev) ;;
+esac
 export PATH="$(dirname "$python"):$PATH"
 case "${1:-all}" in
   all | quick | long | java | stress) exec "$python" -m tests.suite "${1:-all}" ;;

@@ -44,6 +44,8 @@ class MixedGroup:
         self.folder, self.broker, self._java = folder, broker, java
         self.group = f"mixed-{uuid.uuid4().hex[:8]}"
         self.alive: list[WorkerProcess] = []
+        self._dead: list[str] = []
+        self._deployed = False
         self._lines = 0
         create_topics(broker.bootstrap_servers, [self.topic(name) for name in NAMES])
         for name in NAMES:
@@ -67,11 +69,34 @@ class MixedGroup:
         worker.start()
         return worker
 
+    def led_by(self, kind: str) -> WorkerProcess:
+        """Return the only worker of the group, which runs all. Workers of earlier tests are used or stopped."""
+        join: dict[str, Callable[[], WorkerProcess]] = {"java": self.join_java, "ours": self.join_ours}
+        while len(self.alive) > 1:
+            self.stop(self.alive[-1])
+        if not self.alive or isinstance(self.alive[0], JavaConnect) != (kind == "java"):
+            join[kind]()
+            if len(self.alive) > 1:
+                self.await_owned_once(2, 2)
+                self.stop(self.alive[0])
+        (worker,) = self.alive
+        if not self._deployed:
+            self._deploy(worker)
+        self.await_owned_once(4)
+        return worker
+
     def kill(self, worker: WorkerProcess) -> None:
         """SIGKILL."""
         self.alive.remove(worker)
-        self.killed_ms, self.dead = time.time() * 1000, worker_id(worker)
+        self.killed_ms = time.time() * 1000
+        self._dead.append(worker_id(worker))
         worker.kill()
+        worker.rest.close()
+
+    def stop(self, worker: WorkerProcess) -> None:
+        self.alive.remove(worker)
+        self._dead.append(worker_id(worker))
+        worker.stop()
         worker.rest.close()
 
     def taken_over_s(self) -> float:
@@ -79,7 +104,8 @@ class MixedGroup:
         records = read_all(self.broker.bootstrap_servers, f"{self.group}-statuses")
         return (max(record.at_ms for record in records) - self.killed_ms) / 1000
 
-    def deploy(self, worker: WorkerProcess) -> None:
+    def _deploy(self, worker: WorkerProcess) -> None:
+        self._deployed = True
         for name in NAMES:
             config = {"connector.class": "FileStreamSource", "tasks.max": "1"}
             worker.rest.create(name, config | {"topic": self.topic(name), "file": str(self.folder / name)})
@@ -140,12 +166,11 @@ class MixedGroup:
 
     def assert_no_task_ran_twice(self) -> None:
         records = read_all(self.broker.bootstrap_servers, f"{self.group}-statuses")
-        assert runs_at_once(records, self.killed_ms, dead=[self.dead]) == []
+        assert runs_at_once(records, self.killed_ms, dead=self._dead) == []
 
     def close(self) -> None:
-        for worker in self.alive:
-            worker.stop()
-            worker.rest.close()
+        for worker in list(self.alive):
+            self.stop(worker)
 
 
 def progress(worker: WorkerProcess) -> dict[str, Any]:
@@ -166,24 +191,37 @@ def until(read: Callable[[], object], wanted: object) -> None:
         time.sleep(0.1)
 
 
-@pytest.fixture
-def mixed(tmp_path: Path, broker: EmbeddedKafka, java: Java) -> Iterator[MixedGroup]:
-    group = MixedGroup(tmp_path, broker, java)
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka, java: Java) -> Iterator[MixedGroup]:
+    group = MixedGroup(tmp_path_factory.mktemp("mixed"), broker, java)
     yield group
     group.close()
 
 
-@pytest.mark.parametrize("killed", ["leader", "follower"])
-@pytest.mark.parametrize("leading", ["java", "ours"])
+@pytest.mark.parametrize(("connect_protocol", "name"), [("compatible", "compatible"), ("eager", "default")])
+def test_a_java_worker_with_an_older_protocol_takes_the_group_down_to_it(
+    mixed: MixedGroup, connect_protocol: str, name: str
+) -> None:
+    ours = mixed.led_by("ours")
+    java = mixed.join_java(connect_protocol=connect_protocol)
+    mixed.await_owned_once(2, 2)
+    assert progress(ours)["protocol"] == name
+    mixed.await_lines_once()
+    mixed.stop(java)
+    mixed.await_owned_once(4)
+    until(lambda: progress(ours)["protocol"], "sessioned")
+    mixed.await_lines_once()
+
+
+# In this order, the heir of one kill leads the group in the next.
+@pytest.mark.parametrize(
+    ("leading", "killed"), [("ours", "follower"), ("ours", "leader"), ("java", "follower"), ("java", "leader")]
+)
 def test_a_killed_worker_leaves_every_task_running_once_on_the_other(
     mixed: MixedGroup, leading: str, killed: str
 ) -> None:
-    join: dict[str, Callable[[], WorkerProcess]] = {"java": mixed.join_java, "ours": mixed.join_ours}
-    leader = join.pop(leading)()
-    mixed.deploy(leader)
-    mixed.await_owned_once(4)
-    ((_, join_follower),) = join.items()
-    follower = join_follower()
+    leader = mixed.led_by(leading)
+    follower = mixed.join_java() if leading == "ours" else mixed.join_ours()
     mixed.await_owned_once(2, 2)
     mixed.await_lines_once()
     victim, heir = (leader, follower) if killed == "leader" else (follower, leader)
@@ -196,22 +234,3 @@ def test_a_killed_worker_leaves_every_task_running_once_on_the_other(
     mixed.await_lines_once()
     if heir is ours:
         assert progress(ours)["is_leader"]
-
-
-@pytest.mark.parametrize(("connect_protocol", "name"), [("compatible", "compatible"), ("eager", "default")])
-def test_a_java_worker_with_an_older_protocol_takes_the_group_down_to_it(
-    mixed: MixedGroup, connect_protocol: str, name: str
-) -> None:
-    ours = mixed.join_ours()
-    mixed.deploy(ours)
-    mixed.await_owned_once(4)
-    java = mixed.join_java(connect_protocol=connect_protocol)
-    mixed.await_owned_once(2, 2)
-    assert progress(ours)["protocol"] == name
-    mixed.await_lines_once()
-    mixed.alive.remove(java)
-    java.stop()
-    java.rest.close()
-    mixed.await_owned_once(4)
-    until(lambda: progress(ours)["protocol"], "sessioned")
-    mixed.await_lines_once()
