@@ -89,6 +89,11 @@ class Schema:
         """Return one parameter, None where there is none."""
         return dict(self.parameters).get(name)
 
+    @property
+    def keeps_null(self) -> bool:
+        """Return whether a null is a value of its own: it is allowed, and does not stand for a default."""
+        return self.optional and self.default is None
+
     def as_optional(self, optional: bool = True) -> Schema:
         """Return the same schema, nullable or not."""
         return self if self.optional is optional else replace(self, optional=optional)

@@ -257,7 +257,7 @@ def column_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool 
 
 def _agrees(schema: Schema, values: pa.Array) -> bool:
     """Whether the column fits its schema exactly, without a null that needs a default or is forbidden."""
-    if values.null_count and (not schema.optional or schema.default is not None):
+    if values.null_count and not schema.keeps_null:
         return False
     if schema.name in PYTHON_TYPES:
         return True  # logical_text checks the Arrow type

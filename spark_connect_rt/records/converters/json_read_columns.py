@@ -175,7 +175,7 @@ def _kinds_of(schema: Schema) -> dict[str, pa.DataType] | None:
 
 def _of_schema(schema: Schema, column: pa.Array) -> pa.Array | None:
     """Return what was read as a column of a schema; None: a value does not fit, or a null has another meaning."""
-    if column.null_count and (not schema.optional or schema.default is not None):
+    if column.null_count and not schema.keeps_null:
         return None
     if schema.name in logical.PYTHON_TYPES:
         return moments(schema, column)
@@ -282,7 +282,7 @@ def _structs(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa
 
 def _nested_structs(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.Array | None:
     present = [tree for tree in trees if tree is not None]
-    if len(present) < len(trees) and (not schema.optional or schema.default is not None):
+    if len(present) < len(trees) and not schema.keeps_null:
         return None
     column = _structs(schema, present, settings)
     return None if column is None else _spread(column, trees)
@@ -307,7 +307,7 @@ def _plain(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> pa.A
 def _moments(schema: Schema, trees: Sequence[Any]) -> pa.Array | None:
     """Return dates or times of whole numbers; None: some are other values, or have no exact column."""
     kinds = set(map(type, trees))
-    if kinds - {int, _NULL} or (_NULL in kinds and (not schema.optional or schema.default is not None)):
+    if kinds - {int, _NULL} or (_NULL in kinds and not schema.keeps_null):
         return None
     return moments(schema, pa.array(trees, pa.int64()))
 

@@ -317,7 +317,7 @@ def tree_maker(schema: Schema, settings: JsonSettings) -> Callable[[Struct], dic
     converts = [
         (field.index, _writer(field.schema, settings)) for field in schema.fields if not _goes_as_it_is(field.schema)
     ]
-    strict = [field.index for field in schema.fields if not field.schema.optional or field.schema.default is not None]
+    strict = [field.index for field in schema.fields if not field.schema.keeps_null]
 
     def make(struct: Struct) -> dict[str, Any] | None:
         values = list(struct.values(with_defaults=False))
@@ -365,7 +365,7 @@ def checked_column(schema: Schema, values: Sequence[Any], settings: JsonSettings
     """Return the Connect values of JSON trees of one schema; None where one of them needs a closer look."""
     kinds = set(map(type, values))
     if type(None) in kinds:
-        if not schema.optional or schema.default is not None:
+        if not schema.keeps_null:
             return None
         kinds.remove(type(None))
     if schema.name not in logical.PYTHON_TYPES:

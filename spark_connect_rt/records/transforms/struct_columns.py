@@ -73,7 +73,7 @@ def agrees(schema: Schema | None, column: pa.Array) -> bool:
     if schema is None:
         kind = column.type
         return any(is_kind(kind) for is_kind in _PLAIN) or kind in (pa.float32(), pa.float64())
-    if column.null_count and (not schema.optional or schema.default is not None):
+    if column.null_count and not schema.keeps_null:
         return False
     return bool(arrow_type(schema) == column.type)
 
