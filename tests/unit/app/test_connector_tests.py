@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_connect_rt.plugins.bundled_plugins import BUNDLED
 
 ROOT = Path(__file__).parents[3]
-ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/", "programs/", "lakehouse_proofs/")
+ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/", "programs/", "lakehouse_proofs/", "shipped/")
 CONNECTORS = {
     (plugin.target.rpartition(":")[2], plugin.type)
     for plugin in BUNDLED
