@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
@@ -58,11 +61,20 @@ def end_jvm(session: SparkSession) -> int:
     gateway = session.sparkContext._gateway
     assert gateway is not None
     session.stop()
-    gateway.shutdown()
-    process = gateway.proc
-    process.stdin.close()  # ends pyspark's JVM
-    code: int = process.wait()
-    SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]  # the next session starts its own
+    return end_gateway(gateway)
+
+
+def end_gateway(gateway: Any) -> int:
+    """End a JVM of PySpark with its connections, and return its exit code. Blocks.
+
+    The JVM first: py4j waits without a limit to close a connection on which another thread waits for callbacks.
+    """
+    gateway.proc.stdin.close()  # ends pyspark's JVM
+    code: int = gateway.proc.wait()
+    with contextlib.suppress(Py4JError):
+        gateway.shutdown()
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]  # the next session starts its own
     return code
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from pyspark.java_gateway import ensure_callback_server_started
 
+from spark_connect_rt.engine.class_archive_command import end_gateway
 from spark_connect_rt.engine.startup import gateway as jvm_gateway
 from spark_connect_rt.engine.startup.java_home import Java
 from spark_connect_rt.engine.startup.session_conf import session_conf
@@ -37,9 +40,7 @@ def started() -> tuple[list[str], list[str]]:
         assert gateway.jvm.System.getProperty("java.class.path")
         return process.cmdline(), [child.name() for child in process.children(recursive=True)]
     finally:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+        end_gateway(gateway)
 
 
 def test_a_second_start_needs_no_launcher_and_a_record_that_fails_is_made_again(record: Path) -> None:
@@ -67,9 +68,7 @@ def test_a_jvm_started_early_is_taken_for_the_same_settings_and_ended_for_others
     assert gateway.proc is early.process
     assert gateway.jvm.System.getProperty("spark.master") == conf["spark.master"]
     assert not early.folder.exists(), "its secret is kept nowhere"
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    end_gateway(gateway)
     assert jvm_gateway.start_early({**conf, "spark.sql.shuffle.partitions": "9"})
     (other,) = jvm_gateway._EARLY
     started()
@@ -93,3 +92,29 @@ def test_a_jvm_started_early_that_dies_is_replaced(record: Path) -> None:
 def arguments(kept: str) -> list[str]:
     """Return the words of an argument file."""
     return [line[1:-1] for line in kept.splitlines()]
+
+
+class Called:
+    """What the JVM calls."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        self.done.set()
+
+    class Java:
+        implements = ("java.lang.Runnable",)
+
+
+def test_a_jvm_ends_while_a_thread_waits_for_its_callbacks(record: Path) -> None:
+    gateway: Any = jvm_gateway.open_gateway(session_conf({}))
+    ensure_callback_server_started(gateway)
+    called = Called()
+    gateway.jvm.java.util.concurrent.Executors.newFixedThreadPool(1).execute(called)  # its thread keeps the connection
+    assert called.done.wait(60), "the JVM did not call"
+    codes = list[int]()
+    ending = threading.Thread(target=lambda: codes.append(end_gateway(gateway)), daemon=True)
+    ending.start()
+    ending.join(60)
+    assert codes == [0]

@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.engine.class_archive_command import end_jvm
+from spark_connect_rt.engine.class_archive_command import end_gateway, end_jvm
 from spark_connect_rt.engine.driver import slot_session as slice_session_module
 from spark_connect_rt.engine.driver.slot_session import make_active, register_source, slice_session
 from spark_connect_rt.engine.driver.spark_session import build_session
@@ -26,10 +26,7 @@ SOURCES = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 @pytest.fixture(scope="module")
 def session(java: Java) -> Iterator[SparkSession]:
     if (gateway := SparkContext._gateway) is not None:  # another module's, which may have the functions already
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
-        SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]
+        end_gateway(gateway)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(java.home))
         for name in [name for name in os.environ if name.startswith(("SPARK_", "HADOOP_", "PYSPARK_SUBMIT"))]:
