@@ -91,7 +91,7 @@ class Schema:
 
     @property
     def keeps_null(self) -> bool:
-        """Return whether a null is a value of its own: it is allowed, and does not stand for a default."""
+        """Return whether a null is allowed and stays null: there is no default for it."""
         return self.optional and self.default is None
 
     def as_optional(self, optional: bool = True) -> Schema:
