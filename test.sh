@@ -5,7 +5,7 @@
 #   ./test.sh quick           format, lint, types, import layers; tests without processes: minutes
 #   ./test.sh long            the long forms: 10,000 schedules of the simulation, real Singer taps and Airbyte sources
 #   ./test.sh stress          calls of one object from several threads, plug-in calls that raise, hang or kill: a table
-#   ./test.sh java            real connectors in Java, in full: Debezium, JDBC, Iceberg, Kafka's own; half an hour
+#   ./test.sh java            real connectors in Java, in full: Debezium, JDBC, Iceberg, Kafka's own; about an hour
 #   ./test.sh conformance     Apache Kafka's own Connect integration tests against our workers; two hours, writes
 #                             docs/reference/conformance.md; a class or CLASS#METHOD behind it runs only that
 #   ./test.sh spark 4.0       what another Spark could break, on the newest 4.0 (or 4.1, 4.2), in .venv-spark-4.0
