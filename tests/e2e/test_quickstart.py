@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -50,12 +51,19 @@ def processes_below(folder: Path) -> list[str]:
     return found
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "quickstart"
-    kafka = EmbeddedKafka(tmp_path / "quickstart" / "kafka")
+@contextlib.contextmanager
+def quickstart_folder(parent: Path) -> Iterator[Path]:
+    """Yield a folder for the quickstart, and stop the broker that it may have left there."""
+    yield parent / "quickstart"
+    kafka = EmbeddedKafka(parent / "quickstart" / "kafka")
     if (kafka.directory / "broker.json").exists() and kafka._adopt():
         kafka.stop()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with quickstart_folder(tmp_path) as made:
+        yield made
 
 
 def kept_until_interrupted(folder: Path, port: int) -> str:

@@ -136,7 +136,7 @@ def test_a_coordinator_is_elected_after_a_restart_of_its_task_and_commits_every_
     jvms(both)
     after = elected.findall(log.read_text(errors="replace"))[len(before) :]
     print("elected:", before, after)
-    assert after, "nobody was elected"  # a task that is back at once may be elected again
+    assert after, "no task was elected"  # a task that is back at once may be elected again
 
 
 def test_a_restart_neither_loses_nor_repeats(

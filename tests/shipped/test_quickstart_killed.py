@@ -10,17 +10,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.app.quickstart.embedded_kafka import free_ports
 from tests.e2e.commands import get_json, launch, run, until
-from tests.e2e.test_quickstart import FLIGHTS, quickstart
+from tests.e2e.test_quickstart import FLIGHTS, quickstart, quickstart_folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "quickstart"
-    kafka = EmbeddedKafka(tmp_path / "quickstart" / "kafka")
-    if (kafka.directory / "broker.json").exists() and kafka._adopt():
-        kafka.stop()
+    with quickstart_folder(tmp_path) as made:
+        yield made
 
 
 def test_kill_9_in_mid_run_then_again_loses_nothing_and_duplicates_are_counted(folder: Path) -> None:

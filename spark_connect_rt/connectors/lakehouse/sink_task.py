@@ -242,7 +242,7 @@ class TableSinkTask(SinkTask):
         return self.settings.upsert
 
     def largest_put(self) -> int:
-        """Return more than a read has: each call costs half a millisecond, which is more than 500 rows."""
+        """Return more than a read has: each call costs as much as some 500 rows."""
         return LARGEST_PUT
 
     def takes_nested_structs(self) -> bool:
