@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,13 @@ class _Spans:
     null: Mask | None = None
 
 
+class CutColumn(NamedTuple):
+    """The values of a member. `texts`: numbers as they are written, a null as the word."""
+
+    values: pa.Array
+    texts: pa.StringArray | None
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The shape of texts that are cut.
@@ -68,7 +76,7 @@ class Cut:
                 return Cut(schema, gap)
         return None
 
-    def columns(self, texts: pa.StringArray) -> list[pa.Array] | None:
+    def columns(self, texts: pa.StringArray) -> list[CutColumn] | None:
         """Return the members' columns; None: some text is not so. Raises pa.ArrowException: a number is too large."""
         offsets, content = texts.buffers()[1:]
         ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
@@ -77,7 +85,7 @@ class Cut:
         if not len(read) or read.min() < _SPACE or (read == _BACKSLASH).any():
             return None
         spans = self._spans(read, ends[:-1] - ends[0], ends[1:] - ends[0])
-        return None if spans is None else _columns(self.schema, spans, content)
+        return None if spans is None else _columns(self.schema, spans, read)
 
     def _spans(self, read: Bytes, begins: Numbers, ends: Numbers) -> list[_Spans] | None:
         """Return where the values are; None: the text between two of them is not that of the shape."""
@@ -118,48 +126,47 @@ def _all_are(read: Bytes, places: Numbers, text: bytes) -> bool:
     """Return whether the text is at each of these places."""
     if places.max() + len(text) > len(read):
         return False
-    pieces = np.ndarray((len(read) - len(text) + 1,), f"S{len(text)}", read.data, strides=(1,))
-    return bool((pieces[places] == text).all())
+    pieces = np.ndarray((len(read) - len(text) + 1,), f"V{len(text)}", read.data, strides=(1,))
+    return pieces[places].tobytes() == text * len(places)
 
 
-def _columns(schema: pa.Schema, spans: Sequence[_Spans], content: pa.Buffer) -> list[pa.Array] | None:
+def _columns(schema: pa.Schema, spans: Sequence[_Spans], read: Bytes) -> list[CutColumn] | None:
     count, edges = len(spans[0].begin), 2 * len(spans)
     bounds = np.empty((count, edges), np.int32)
     for number, span in enumerate(spans):
         bounds[:, 2 * number], bounds[:, 2 * number + 1] = span.begin, span.end
     # Every second piece is the text between two values.
-    pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), content)
+    pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), pa.py_buffer(read))
     columns = []
     for number, (member, span) in enumerate(zip(schema, spans, strict=True)):
-        column = pieces.take(pa.array(np.arange(2 * number, count * edges, edges), mask=span.null))
         if member.type == pa.bool_():
-            column = _booleans(column)
-        elif member.type != pa.string():
-            column = _numbers(column, member.type)
+            texts, column = None, _booleans(read, span)
+        else:
+            texts = pieces.take(pa.array(np.arange(2 * number, count * edges, edges), mask=span.null))
+            column = texts if member.type == pa.string() else _numbers(texts, member.type)
         if column is None:
             return None
-        columns.append(column)
+        columns.append(CutColumn(column, texts))
     return columns
 
 
-def _without_null_words(texts: pa.StringArray) -> pa.StringArray:
-    absent = pc.equal(texts, "null")
-    return pc.if_else(absent, pa.scalar(None, pa.string()), texts) if pc.any(absent).as_py() else texts
-
-
-def _booleans(texts: pa.StringArray) -> pa.Array | None:
-    yes = pc.equal(texts, "true")
-    if pc.all(pc.or_(yes, pc.equal(texts, "false"))).as_py():
-        return yes
-    texts = _without_null_words(texts)
-    yes = pc.equal(texts, "true")
-    return yes if pc.all(pc.or_(yes, pc.equal(texts, "false"))).as_py() else None
+def _booleans(read: Bytes, span: _Spans) -> pa.Array | None:
+    first, lengths, known = read[span.begin], span.end - span.begin, 0
+    masks = []
+    for word in (b"true", b"false", _NULL):
+        is_it = first == word[0]
+        places = span.begin[is_it]
+        masks.append(is_it)
+        known += len(places)
+        if len(places) and not ((lengths[is_it] == len(word)).all() and _all_are(read, places, word)):
+            return None
+    return pa.array(masks[0], mask=masks[2]) if known == len(first) else None
 
 
 def _numbers(texts: pa.StringArray, kind: pa.DataType) -> pa.Array | None:
     """Return numbers; None: some text is not a number in JSON."""
     if not _are_numbers(texts, kind):
-        texts = _without_null_words(texts)
+        texts = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
         if texts.null_count == len(texts):
             return pa.nulls(len(texts), kind)
         if not _are_numbers(texts.drop_null(), kind):

@@ -54,6 +54,7 @@ _UNFIT = (pa.ArrowException, orjson.JSONDecodeError, OverflowError)
 _SURE = 2**53 - 1  # up to here each whole number has a separate double
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +121,16 @@ class FlatObjects:
 
 def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
     texts = data.cast(pa.string())  # raises: it is not valid UTF-8
-    found = _cut(shape, texts) or _parsed(shape, texts)
-    if found is None:
-        return None
-    columns = [_exact(name, column, texts) for name, column in zip(shape.schema.names, found, strict=True)]
-    if any(column is None for column in columns):
+    columns = _cut(shape, texts) or _parsed(shape, texts)
+    if columns is None or any(column is None for column in columns):
         return None
     return pa.StructArray.from_arrays(columns, shape.schema.names)
 
 
-def _cut(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
+def _cut(shape: _Shape, texts: pa.Array) -> list[pa.Array | None] | None:
     cut = Cut.of(shape.schema, texts[0].as_buffer().to_pybytes())
-    return None if cut is None else cut.columns(texts)
+    found = None if cut is None else cut.columns(texts)
+    return None if found is None else [_exact(column.values, _OwnTexts(column.texts)) for column in found]
 
 
 def _read_payloads(opening: bytes, schema: Schema, data: pa.Array) -> pa.Array | None:
@@ -151,7 +150,7 @@ def _read_payloads(opening: bytes, schema: Schema, data: pa.Array) -> pa.Array |
     found = None if cut is None else cut.columns(texts)
     if found is None:
         return None
-    by_name = dict(zip(names, found, strict=True))
+    by_name = {name: column.values for name, column in zip(names, found, strict=True)}
     columns = [_of_schema(member.schema, by_name[member.name]) for member in schema.fields]
     if any(column is None for column in columns):
         return None
@@ -189,7 +188,7 @@ def _of_schema(schema: Schema, column: pa.Array) -> pa.Array | None:
     return column.cast(ARROW_TYPES[schema.type])
 
 
-def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
+def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array | None] | None:
     if not pc.all(pc.match_substring_regex(texts, shape.pattern)).as_py():
         return None
     lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
@@ -202,10 +201,46 @@ def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array] | None:
     )
     if len(table) != len(texts) or table.column_names != shape.schema.names:
         return None
-    return [column.combine_chunks() for column in table.columns]
+    found = zip(table.column_names, table.columns, strict=True)
+    return [_exact(column.combine_chunks(), _TextsOfObjects(texts, name)) for name, column in found]
 
 
-def _exact(name: str, column: pa.Array, texts: pa.Array) -> pa.Array | None:
+@dataclass(frozen=True, slots=True)
+class _OwnTexts:
+    """Numbers as they are written."""
+
+    texts: pa.StringArray
+
+    def are_whole(self, places: Places) -> Mask:
+        """Return which of these places have a number without a point and an exponent."""
+        return _matches(self.texts.take(pa.array(places)), rf"\A{_INTEGER}\z")
+
+    def numbers(self, places: Places) -> list[int | float]:
+        """Return the numbers at these places; a whole number that is too large for 64 bits is a float."""
+        return [orjson.loads(text) for text in self.texts.take(pa.array(places)).to_pylist()]
+
+
+@dataclass(frozen=True, slots=True)
+class _TextsOfObjects:
+    """Objects with a number as a member, as they are written. The methods are those of `_OwnTexts`."""
+
+    texts: pa.StringArray
+    name: str
+
+    def are_whole(self, places: Places) -> Mask:
+        # Between quotes a quote is escaped, so the name with its colon is found nowhere else.
+        return _matches(self.texts.take(pa.array(places)), f'"{re.escape(self.name)}": ?{_INTEGER}[,}}]')
+
+    def numbers(self, places: Places) -> list[int | float]:
+        return [orjson.loads(text)[self.name] for text in self.texts.take(pa.array(places)).to_pylist()]
+
+
+def _matches(texts: pa.Array, pattern: str) -> Mask:
+    found: Mask = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _exact(column: pa.Array, written: _OwnTexts | _TextsOfObjects) -> pa.Array | None:
     """Return a column as its values are by themselves: all null, or numbers of which some are whole."""
     if column.null_count == len(column):
         return pa.nulls(len(column))
@@ -215,12 +250,10 @@ def _exact(name: str, column: pa.Array, texts: pa.Array) -> pa.Array | None:
         return None
     values = column.to_numpy(zero_copy_only=False)  # NaN where null: not equal to itself
     doubtful = np.flatnonzero(np.trunc(values) == values)
-    # Between quotes a quote is escaped, so the name with its colon is found nowhere else.
-    written = pc.match_substring_regex(texts.take(pa.array(doubtful)), f'"{re.escape(name)}": ?{_INTEGER}[,}}]')
-    whole = doubtful[written.to_numpy(zero_copy_only=False)]
+    whole = doubtful[written.are_whole(doubtful)] if len(doubtful) else doubtful
     integers = values[whole]
     if len(whole) and np.abs(integers).max() > _SURE:
-        exact = [orjson.loads(text)[name] for text in texts.take(pa.array(whole)).to_pylist()]
+        exact = written.numbers(whole)
         whole = whole[[type(value) is int for value in exact]]  # the others are too large for one
         integers = np.array([value for value in exact if type(value) is int], np.int64)
     return _numbers(values, whole, integers.astype(np.int64)) if len(whole) else column
