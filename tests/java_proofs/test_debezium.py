@@ -17,7 +17,7 @@ from http import HTTPStatus
 import pytest
 
 from spark_connect_rt.app.quickstart.embedded_kafka import EmbeddedKafka
-from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source, records_of
+from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
 from tests.support.killed_in_mid_flow import kill_in_mid_flow
 from tests.support.postgres_server import PostgresServer
@@ -56,7 +56,7 @@ def test_changes_of_rows_and_of_the_schema_are_the_same(both: JavaBesideOurs, da
     database.widen()
     database.change(CHANGES // 2)
     both.await_key(ITEMS, database.mark(), LIMIT_S)
-    assert both.assert_equal(ITEMS) == ROWS + records_of(CHANGES) + 1
+    assert both.assert_equal(ITEMS) == ROWS + database.records_of(CHANGES) + 1
     last = both.reader.read(f"ours.{ITEMS}")[-1].value or b""
     assert b'"extra":7' in last
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source, records_of
+from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
 from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
 from tests.support.killed_in_mid_flow import DEBEZIUM, VICTIMS, kill_in_mid_flow
 from tests.support.postgres_server import PostgresServer
@@ -36,7 +36,7 @@ def test_a_snapshot_killed_in_the_middle_is_taken_again_whole(both: JavaBesideOu
     made.change(100)
     both.await_key(items, made.mark(), LIMIT_S)
     count = both.assert_equal(items)
-    print(f"{count} records of {SNAPSHOT} rows and {records_of(100) + 1} changes")
+    print(f"{count} records of {SNAPSHOT} rows and {made.records_of(100) + 1} changes")
     for side in SIDES:
         both.worker(side).rest.delete(f"cut-{side}")
     made.close()
@@ -100,4 +100,4 @@ def test_offsets_of_each_resume_in_the_other(both: JavaBesideOurs, database: Cap
     both.assert_equal(ITEMS)
     for side in SIDES:
         added = both.reader.count(f"{side}.{ITEMS}") - before[side]
-        assert added == records_of(100) + 1, f"{side}: {added} records, so some came twice"
+        assert added == database.records_of(100) + 1, f"{side}: {added} records, so some came twice"

@@ -49,6 +49,7 @@ class CapturedDatabase:
         self.name = server.create_database("captured").rpartition("/")[2]
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
         self.changed = 0  # changes that are committed
+        self.moves_keys = True  # False: updates in the place of moves
         self._marks = 0
         self.run(_TABLES)
 
@@ -80,8 +81,12 @@ class CapturedDatabase:
         end = self.changed + count
         while self.changed < end:
             size = min(BATCH, end - self.changed)
-            self.run("\n".join(_change(number) for number in range(self.changed, self.changed + size)))
+            self.run("\n".join(_change(number, self.moves_keys) for number in range(self.changed, self.changed + size)))
             self.changed += size
+
+    def records_of(self, changes: int) -> int:
+        """Return how many records so many changes, a multiple of ten, are: a move is three, a delete two."""
+        return changes // 10 * (13 if self.moves_keys else 11)
 
     def widen(self) -> None:
         """Change the schema in mid-flow: one column more, one other type."""
@@ -112,12 +117,7 @@ class CapturedDatabase:
             self._connection = None
 
 
-def records_of(changes: int) -> int:
-    """Return how many records the first ``changes``, a multiple of ten, are: a move is three, a delete two."""
-    return changes // 10 * 13
-
-
-def _change(number: int) -> str:
+def _change(number: int, moves_keys: bool) -> str:
     """Return the SQL of one change: of ten, five inserts, three updates, a move of the key, a delete."""
     new = 10_000_000 + number
     match number % 10:
@@ -127,7 +127,7 @@ def _change(number: int) -> str:
             )
         case 9:
             return f"DELETE FROM items WHERE id = {new - 3};"
-        case 5:
+        case 5 if moves_keys:
             return f"UPDATE items SET id = id + 20000000 WHERE id = {new - 3};"
         case _:
             return f"UPDATE items SET name = 'changed {number}' WHERE id = {new - 1};"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tests.support.captured_database import CapturedDatabase, records_of
+from tests.support.captured_database import CapturedDatabase
 from tests.support.changes_meanwhile import ChangesMeanwhile
 from tests.support.java_beside_ours import LIMIT_S, START_S, JavaBesideOurs
 
@@ -34,7 +34,7 @@ class _Flow:
 
     def made(self) -> int:
         """Return how many records the committed changes are."""
-        return records_of(self.database.changed - self._changed)
+        return self.database.records_of(self.database.changed - self._changed)
 
     def arrived(self) -> int:
         """Return how many offsets the topic has given out."""
@@ -61,7 +61,11 @@ def kill_in_mid_flow(
     Fails unless the source had sent some of them. Also fails unless, after the kill, ``ours.suffix`` lacked records of
     changes that were committed before (of PostgreSQL: when the kill began). If they arrived just before the kill, all
     of it is repeated.
+
+    Primary keys do not move while PostgreSQL is killed. If the crash comes between the two records of a move, Java
+    Connect can lose the second one, so that it cannot say what is right; test_cdc_into_tables.py covers this.
     """
+    database.moves_keys = victim != "database"
     assert any(_had_work(victim, both, database, suffix, count, limit_s) for _ in range(TRIES)), (
         f"{victim} had nothing to do when it was killed, {TRIES} times"
     )
@@ -85,7 +89,7 @@ def _had_work(
                 arrived = flow.arrived()
         if victim == "worker":
             both.ours.start(START_S)
-    print(f"{victim}: {arrived} of {made} records had arrived, {records_of(count)} were to come")
+    print(f"{victim}: {arrived} of {made} records had arrived, {database.records_of(count)} were to come")
     if arrived >= made:
         both.await_key(suffix, database.mark(), limit_s)  # repeated records would count as the next round's
     return arrived < made
