@@ -12,7 +12,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -51,17 +51,36 @@ class RowKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One super-row in its decoded form."""
+    """One super-row in its decoded form. Within a process, it may have its records as a `batch` and no `data`."""
 
     host: int
     kind: RowKind
     head: bytes = b""
     data: pa.Buffer | None = None
     last: bool = False  # the reader had nothing more queued: time to flush
+    batch: pa.RecordBatch | None = None
 
     def size_bytes(self) -> int:
         """Return what the row weighs in a queue."""
-        return len(self.head) + (self.data.size if self.data is not None else 0)
+        return len(self.head) + self.data_bytes()
+
+    def data_bytes(self) -> int:
+        """Return the size of its data or batch."""
+        if self.batch is not None:
+            return int(self.batch.nbytes)
+        return 0 if self.data is None else int(self.data.size)
+
+    def has_records(self) -> bool:
+        """Return whether it has data or a batch."""
+        return self.data is not None or self.batch is not None
+
+    def records(self) -> pa.RecordBatch | None:
+        """Return the records of a BATCH row, None: it has none."""
+        return decode_records(self.data) if self.batch is None and self.data is not None else self.batch
+
+    def for_another_process(self) -> Row:
+        """Return the row with its records as `data`."""
+        return self if self.batch is None else replace(self, data=encode_records(self.batch), batch=None)
 
 
 # The JVM hands a row on when it has read the next one whole. The last bytes written stay in the reader's 64-byte
@@ -239,6 +258,7 @@ class RowQueue:
 
     def put(self, row: Row) -> None:
         """Queue a row; waits while its host has too much queued. Raises ShuttingDownError once closed."""
+        row = row.for_another_process()
         size = row.size_bytes()
         with self._lock:
             while not self._closed and row.data is not None and self._is_full(row.host):

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import working_for
-from spark_connect_rt.engine.executor.frames import Row, RowKind, decode_records
+from spark_connect_rt.engine.executor.frames import Row, RowKind
 from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome
 from spark_connect_rt.records.pipeline.sink_pipeline import is_of_one_partition
 
@@ -69,7 +69,7 @@ class PutBatch:
     @property
     def data_bytes(self) -> int:
         """Return the size of the rows in bytes."""
-        return sum(row.data.size for row in self.rows if row.data is not None)
+        return sum(row.data_bytes() for row in self.rows)
 
 
 class _NextBatch(threading.Thread):
@@ -143,25 +143,23 @@ class PutBatcher:
 
     def _join_rows(self, first: Row, at: int) -> PutBatch:
         """Return the batch of ``first`` and of the rows after it, which begin at place ``at`` of the queue."""
-        assert first.data is not None
-        rows, batches = [first], [decode_records(first.data)]
-        records, size = batches[0].num_rows, first.data.size
+        batch = first.records()
+        assert batch is not None
+        rows, batches = [first], [batch]
+        records, size = batch.num_rows, first.data_bytes()
         schema = batches[0].schema
         while self._max_records is not None and self._may_be_joined(batches[0]):
             row = self._rows.peek(at + len(rows) - 1)
-            if (
-                row is None
-                or row.kind is not RowKind.BATCH
-                or row.data is None
-                or size + row.data.size > PUT_BATCH_BYTES
-            ):
+            if row is None or row.kind is not RowKind.BATCH or size + row.data_bytes() > PUT_BATCH_BYTES:
                 break
-            batch = decode_records(row.data)
-            if records + batch.num_rows > self._max_records or not batch.schema.equals(schema, check_metadata=True):
+            batch = row.records()
+            if batch is None or records + batch.num_rows > self._max_records:
+                break
+            if not batch.schema.equals(schema, check_metadata=True):
                 break
             rows.append(row)
             batches.append(batch)
-            records, size = records + batch.num_rows, size + row.data.size
+            records, size = records + batch.num_rows, size + row.data_bytes()
         return PutBatch(tuple(rows), batches[0] if len(batches) == 1 else pa.concat_batches(batches))
 
     def _may_be_joined(self, batch: pa.RecordBatch) -> bool:
@@ -217,7 +215,7 @@ class PutBatcher:
         if self._rows.peek(0) is None and stop.wait(self._waited_s * SECOND_PEEK_AFTER):
             return None
         first = self._rows.peek(0)
-        if first is None or first.kind is not RowKind.BATCH or first.data is None:
+        if first is None or first.kind is not RowKind.BATCH or not first.has_records():
             return None
         put_batch = self._join_rows(first, 1)
         return put_batch if put_batch.batch.num_rows >= MIN_RECORDS_AHEAD else None

@@ -19,7 +19,7 @@ import pyarrow as pa
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.engine.executor.control_wire import encode_offsets
-from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, Rows, encode_partitions, encode_records
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, Rows, encode_partitions
 from spark_connect_rt.engine.executor.hosting import Switches, trace_of
 from spark_connect_rt.engine.executor.task_meter import TELL_EACH_S, TaskMeter
 from spark_connect_rt.engine.task_runner import TaskLaunch
@@ -140,7 +140,7 @@ class SinkFeed(threading.Thread):
 
     def _send(self, batch: pa.RecordBatch) -> None:
         head = BatchHead(batch.num_rows).encode()
-        self._rows.put(Row(self._host, RowKind.BATCH, head, encode_records(batch)))
+        self._rows.put(Row(self._host, RowKind.BATCH, head, batch=batch))
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._consumer is None:

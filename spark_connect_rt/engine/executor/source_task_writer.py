@@ -16,7 +16,7 @@ import orjson
 from spark_connect_rt.base.hidden_values import without_secrets
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.engine.executor.errant_reports import ErrantLog
-from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, decode_records
+from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind
 from spark_connect_rt.engine.executor.new_topics import NewTopics
 from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
 from spark_connect_rt.engine.task_runner import TaskLaunch
@@ -74,10 +74,11 @@ class SourceTaskWriter(TaskWriter):
 
     def _produce(self, row: Row) -> None:
         head = BatchHead.decode(row.head)
-        if row.data is not None:
+        batch = row.records()
+        if batch is not None:
             self._new_topics.ensure(head.topics)
-            self._open_producer(head.delivery_reports).produce(decode_records(row.data))
-        self._pending.add(head, row.data.size if row.data is not None else 0)
+            self._open_producer(head.delivery_reports).produce(batch)
+        self._pending.add(head, row.data_bytes())
         now = now_s()
         if self._flush_at_s is None:
             self._flush_at_s = self._flush_by_s = now + FLUSH_EACH_S

@@ -102,7 +102,7 @@ class TaskWriter(ABC, threading.Thread):
 
     def _await_room(self, row: Row) -> None:
         """Wait for room, so that rows stay in Spark's pipes. This also delays the neighbours in the slot."""
-        if row.data is not None and self._throttled and not self._waited:
+        if row.has_records() and self._throttled and not self._waited:
             enough = self._queue_changed.wait_for(
                 lambda: self.abandoned or self._queued_bytes <= QUEUE_BYTES, QUEUE_PATIENCE_S
             )

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata
-from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
+from spark_connect_rt.engine.executor.frames import EXACT, BatchHead, Row, RowKind
 from spark_connect_rt.engine.executor.new_topics import NewTopics
 from spark_connect_rt.engine.executor.source_task_writer import Pending
 from spark_connect_rt.engine.executor.task_writer import Report, TaskWriter, now_s
@@ -85,10 +85,11 @@ class TransactionalTaskWriter(TaskWriter):
     def _produce(self, row: Row) -> None:
         self._may_end = False  # also if this is interrupted in the middle: an end would make half of it visible
         head = BatchHead.decode(row.head)
-        if row.data is not None:
+        batch = row.records()
+        if batch is not None:
             self._new_topics.ensure(head.topics)
-            self._opened().produce(decode_records(row.data))
-        self._pending.add(head, row.data.size if row.data is not None else 0)
+            self._opened().produce(batch)
+        self._pending.add(head, row.data_bytes())
 
     def _opened(self) -> TransactionalProducer:
         """Return the producer with a transaction open."""
