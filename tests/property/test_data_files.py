@@ -320,10 +320,13 @@ def test_many_partitions_get_a_file_each(tmp_path: Path) -> None:
     assert all(file.rows == 3 for file in written)
 
 
-def test_repeated_values_get_a_dictionary_and_unique_ones_do_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("together", [20_000, 9])
+def test_repeated_values_get_a_dictionary_and_unique_ones_do_not(together: int, tmp_path: Path) -> None:
+    """In a table of one chunk, and of many small ones."""
     schema = with_ids(pa.schema([pa.field("unique", pa.string()), pa.field("repeated", pa.string())]))
     numbers = np.arange(20_000)
     table = pa.table([pa.array(numbers).cast(pa.string()), pa.array(numbers % 50).cast(pa.string())], schema=schema)
+    table = pa.Table.from_batches(table.to_batches(max_chunksize=together))
     (file,) = write_data_files(table, [], target(tmp_path), FileSettings())
     columns = [pq.read_metadata(path_in_file_system(file.path)).row_group(0).column(at) for at in (0, 1)]
     assert [column.dictionary_page_offset is not None for column in columns] == [False, True]

@@ -15,7 +15,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.engine.driver.slot_jobs import ReportedTotals
 from spark_connect_rt.engine.executor import control_wire, frames
 from spark_connect_rt.engine.executor import frames as row_packs
-from spark_connect_rt.engine.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
+from spark_connect_rt.engine.executor.frames import MARKER_ROW, BatchHead, Row, RowKind, RowQueue
 from spark_connect_rt.engine.executor.ticket import SliceTicket
 from spark_connect_rt.engine.task_runner import JavaCode, TaskKind, TaskLaunch
 from spark_connect_rt.records.pipeline.columns import produce_batch
@@ -44,6 +44,23 @@ def test_a_row_survives_arrow(row: Row) -> None:
     (back,) = frames.from_arrow(batch)
     assert (back.host, back.kind, back.head, back.last) == (row.host, row.kind, row.head, row.last)
     assert (back.data.to_pybytes() if back.data else None) == (row.data.to_pybytes() if row.data else None)
+
+
+def test_a_part_of_a_batch_is_the_same_in_its_process_and_in_another() -> None:
+    batch = produce_batch("t", pa.array(["before", "a", "b", "behind"])).slice(1, 2)
+    here = Row(1, RowKind.BATCH, b"head", batch=batch)
+    rows = RowQueue()
+    rows.put(here)
+    queued = rows.get(0)
+    assert queued is not None
+    assert queued.batch is None
+    (there,) = frames.from_arrow(frames.to_arrow(queued))
+    assert here.records() is batch
+    assert there.records() == batch
+    assert here.has_records()
+    assert there.has_records()
+    assert 0 < here.data_bytes() < there.data_bytes() < here.data_bytes() + 2_000
+    assert Row(1, RowKind.PAUSED).records() is None
 
 
 def test_a_marker_ends_in_a_write_larger_than_sparks_buffer() -> None:
