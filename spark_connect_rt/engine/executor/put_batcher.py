@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 PUT_BATCH_BYTES = 8 * 1024 * 1024  # limit for joined rows; a single row may be larger
 MIN_RECORDS_AHEAD = 500  # for fewer records a thread costs more than it saves
+GATHER_S = 0.05  # wait for more rows while they come fast: a call with few of them costs more for each
 SECOND_PEEK_AFTER = 0.3  # share of the last wait; later there are more records, and less time to convert them
 MIN_WAIT_S = 0.001  # if the last put waited less for its target, there is no time to use
 PrepareAhead = Callable[[pa.RecordBatch], Any]
@@ -54,6 +55,15 @@ class PutBatchQueue(queue.SimpleQueue["Row | None"]):
         while len(self._seen) <= place:
             try:
                 self._seen.append(super().get(block=False))
+            except queue.Empty:
+                return None
+        return self._seen[place]
+
+    def await_row(self, place: int, until_s: float) -> Row | None:
+        """Return what `peek` does, after a wait for the row until a time of the monotonic clock."""
+        while len(self._seen) <= place:
+            try:
+                self._seen.append(super().get(timeout=max(0.0, until_s - time.monotonic())))
             except queue.Empty:
                 return None
         return self._seen[place]
@@ -135,21 +145,27 @@ class PutBatcher:
         put_batch = self._next.batch_from(row) if self._next is not None else None
         if put_batch is None:
             self.discard_prepared()
-            put_batch = self._join_rows(row, 0)
+            put_batch = self._join_rows(row, 0, GATHER_S if self._records >= MIN_RECORDS_AHEAD else 0.0)
         for _ in put_batch.rows[1:]:
             self._rows.get()
         self._records = put_batch.batch.num_rows
         return put_batch
 
-    def _join_rows(self, first: Row, at: int) -> PutBatch:
-        """Return the batch of ``first`` and of the rows after it, which begin at place ``at`` of the queue."""
+    def _join_rows(self, first: Row, at: int, gather_s: float = 0.0) -> PutBatch:
+        """Return the batch of ``first`` and of the rows after it, which begin at place ``at`` of the queue.
+
+        While they are less than half of what a call may get, this waits for more, up to ``gather_s`` in all.
+        """
+        until_s = time.monotonic() + gather_s
         batch = first.records()
         assert batch is not None
         rows, batches = [first], [batch]
         records, size = batch.num_rows, first.data_bytes()
         schema = batches[0].schema
         while self._max_records is not None and self._may_be_joined(batches[0]):
-            row = self._rows.peek(at + len(rows) - 1)
+            place = at + len(rows) - 1
+            is_small = records < self._max_records // 2 and size < PUT_BATCH_BYTES // 2
+            row = self._rows.await_row(place, until_s) if is_small and gather_s else self._rows.peek(place)
             if row is None or row.kind is not RowKind.BATCH or size + row.data_bytes() > PUT_BATCH_BYTES:
                 break
             batch = row.records()
