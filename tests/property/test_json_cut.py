@@ -134,3 +134,20 @@ def test_members_may_be_in_another_order_than_in_the_schema() -> None:
     assert found is not None
     assert found[1].to_pylist() == [{"a": number, "b": str(number)} for number in range(3)]
     assert converter._flat_objects._wait == 1
+
+
+@pytest.mark.parametrize("schemas", [False, True])
+def test_of_the_first_long_column_a_few_texts_show_what_the_others_are_like(schemas: bool) -> None:
+    form, parsed = Texts(schemas, ""), []
+    trees = JsonConverter._trees
+
+    def noted(converter: JsonConverter, data: Sequence[bytes | None]) -> Any:
+        parsed.append(len(data))
+        return trees(converter, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(JsonConverter, "_trees", noted)
+        found = form.converter().column_to_connect_data("t", pa.array([form.of(FIRST)] * 5_000, pa.binary()))
+    assert found is not None
+    assert len(found[1]) == 5_000
+    assert parsed == [200]

@@ -21,7 +21,7 @@ from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.records.converters.json_bytes import dump_exact, dump_json, load_json, load_json_with_decimals
 from spark_connect_rt.records.converters.json_columns import column_json
-from spark_connect_rt.records.converters.json_read_columns import FlatObjects, value_column
+from spark_connect_rt.records.converters.json_read_columns import FEWEST, FlatObjects, value_column
 from spark_connect_rt.records.converters.json_values import JsonSettings, from_tree, structs_of, to_tree, tree_maker
 from spark_connect_rt.records.converters.primitive_converters import HeaderAndValueConverter
 
@@ -210,6 +210,7 @@ class JsonConverter(HeaderAndValueConverter):
         self._read: dict[bytes, Schema | None] = {}
         self._last_read: tuple[bytes, Schema | None] | None = None
         self._flat_objects = FlatObjects()
+        self._has_read = False  # a long column
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the JSON text; None for a null without a schema (a tombstone)."""
@@ -279,9 +280,13 @@ class JsonConverter(HeaderAndValueConverter):
 
     def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
         """Return a column of structs, maps or plain values (``value_column``)."""
-        flat = self._flat(data)
-        if flat is not None:
-            return flat
+        if not self._has_read and len(data) > FEWEST:
+            self._has_read = True
+            self._parsed(data.slice(0, FEWEST))
+        return self._flat(data) or self._parsed(data)
+
+    def _parsed(self, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return texts that are parsed one by one, and note what they are like for `_flat`."""
         found = self._trees(data.to_pylist())
         column = None if found is None else value_column(*found, self._settings)
         if column is not None and not self._schemas_enabled:

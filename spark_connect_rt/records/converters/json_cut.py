@@ -89,11 +89,16 @@ class Cut:
 
     def _spans(self, read: Bytes, begins: Numbers, ends: Numbers) -> list[_Spans] | None:
         """Return where the values are; None: the text between two of them is not that of the shape."""
-        found = np.flatnonzero(read == _QUOTE)
-        # Which quote comes next, in each text. Behind the last one, because a text may have too few.
-        quotes = np.concatenate([found, np.full(4 * len(self.schema), len(read))])
-        first = np.searchsorted(found, ends)
-        at = np.concatenate([first[:1] * 0, first[:-1]])
+        quotes = np.flatnonzero(read == _QUOTE)
+        if not len(quotes):
+            return None
+        first = np.searchsorted(quotes, ends)
+        at = np.concatenate([first[:1] * 0, first[:-1]])  # which quote comes next, in each text
+
+        def quote_at(places: Numbers) -> Numbers:
+            found: Numbers = quotes.take(places, mode="clip")  # a text may have too few: then `at` is wrong at the end
+            return found
+
         spans, place, last = [], begins, len(self.schema) - 1
         for number, member in enumerate(self.schema):
             opening = f'{"," + self.gap if number else "{"}"{member.name}":{self.gap}'.encode()
@@ -101,7 +106,7 @@ class Cut:
             if begin.max() >= len(read) or not _all_are(read, place, opening):
                 return None
             if member.type == pa.string():
-                opened, place, at = quotes[at + 2], quotes[at + 3] + 1, at + 4
+                opened, place, at = quote_at(at + 2), quote_at(at + 3) + 1, at + 4
                 other = np.flatnonzero(opened != begin)
                 null = None
                 if len(other):
@@ -114,7 +119,7 @@ class Cut:
                 spans.append(_Spans(begin + 1, place - 1, null))
             else:
                 at = at + 2
-                place = ends - 1 if number == last else quotes[at] - 1 - len(self.gap)
+                place = ends - 1 if number == last else quote_at(at) - 1 - len(self.gap)
                 spans.append(_Spans(begin, place))
             if (place < begin).any():
                 return None
