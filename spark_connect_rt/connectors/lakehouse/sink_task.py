@@ -43,7 +43,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, Ext
 
 log = logging.getLogger(__name__)
 COMMIT_LIMIT_MS = 3_000  # of one call: then the runner sees to revocations, and the next call continues
-LARGEST_PUT = 20_000  # records
+LARGEST_PUT = 40_000  # records; limited to 8 MiB in any case
 METRICS = "table-sink-metrics"
 _NO_OFFSETS: Positions = np.zeros(0, np.int64)
 UNKNOWN_POSITION = -1

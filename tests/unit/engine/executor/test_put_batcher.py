@@ -16,6 +16,7 @@ from spark_connect_rt.engine.executor import put_batcher
 from spark_connect_rt.engine.executor.control_wire import decode_offsets
 from spark_connect_rt.engine.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.executor.put_batcher import PutBatcher, PutBatchQueue
 from spark_connect_rt.engine.executor.sink_task import SinkTaskRunner
 from spark_connect_rt.engine.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.errors import DataError, ExternalError, RetriableError
@@ -362,3 +363,53 @@ def test_batch_that_cannot_be_converted_ahead_is_converted_in_its_turn(lanes: An
     assert Waiting.puts == [["a"], ["exit"], ["rows"]]
     assert Noting.here[:2] == [["a"], ["exit"]]
     assert lane.committed() == {ZERO: 3}
+
+
+class _TakesTen:
+    """A sink as PutBatcher sees it while it joins rows."""
+
+    joins_partitions = True
+
+    def max_put_records(self) -> int:
+        return 10
+
+
+def _row(*values: str) -> Row:
+    columns = [pa.array(range(len(values)), pa.int64()), pa.array([value.encode() for value in values])]
+    batch = pa.RecordBatch.from_arrays(columns, names=["offset", "value"])
+    return Row(5, RowKind.BATCH, BatchHead(len(values)).encode(), batch=batch)
+
+
+def _taken(monkeypatch: pytest.MonkeyPatch, gather_s: float, *later: Row | None) -> tuple[list[int], PutBatchQueue]:
+    """Return the sizes of two calls in a row, when `later` comes while the second one is waited for."""
+    monkeypatch.setattr(put_batcher, "GATHER_S", gather_s)
+    rows = PutBatchQueue()
+    batcher = PutBatcher(rows, ConnectorTaskId("a", 0))
+    batcher.begin(_TakesTen())  # type: ignore[arg-type]
+    first = batcher.take(_row("a", "b"))
+    feeding = threading.Timer(0.05, lambda: [rows.put(row) for row in later])
+    feeding.start()
+    second = batcher.take(_row("c"))
+    feeding.join()
+    return [first.batch.num_rows, second.batch.num_rows], rows
+
+
+def test_a_call_waits_for_rows_that_come_fast_until_it_has_half_of_what_it_may_get(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes, rows = _taken(monkeypatch, 30, _row("d", "e"), _row("f", "g"), None)
+    assert sizes == [2, 5]
+    assert rows.get() is None
+
+
+@pytest.mark.parametrize("news", [None, Row(5, RowKind.PAUSED), Row(5, RowKind.ENDED)])
+def test_a_wait_for_rows_ends_with_other_news(news: Row | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, rows = _taken(monkeypatch, 30, _row("d"), news, _row("e"))
+    assert sizes == [2, 2]
+    assert rows.get() is news
+
+
+def test_a_wait_for_rows_is_short_and_none_follows_few_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _taken(monkeypatch, 0.01, _row("d"))[0] == [2, 1]
+    monkeypatch.setattr(put_batcher, "MIN_RECORDS_AHEAD", 3)
+    assert _taken(monkeypatch, 30, _row("d"))[0] == [2, 1]
