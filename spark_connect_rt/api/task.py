@@ -334,8 +334,8 @@ class SinkTask(Task):
         """Return how many records of a partition a call may get at most while the task is slower than Kafka.
 
         None (the default): as many as one read returns, 5,000. Return more where each call is expensive, such as a
-        transaction. Waiting records are then put together, up to 8 MiB. The user's ``max.poll.records`` takes
-        precedence.
+        transaction. Waiting records are then put together, up to 8 MiB. While they come fast, a call waits for
+        more, up to 50 ms. The user's ``max.poll.records`` takes precedence.
         """
         return None
 
