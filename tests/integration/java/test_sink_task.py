@@ -17,6 +17,7 @@ from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.config.worker_config import FlushSettings
 from spark_connect_rt.engine.driver.model import EngineSettings
 from spark_connect_rt.engine.executor.hosting import load_class
+from spark_connect_rt.engine.java_host import sink_task
 from spark_connect_rt.engine.java_host.jvm_pool import slot_hosts
 from spark_connect_rt.engine.java_host.sink_calls import SinkCalls
 from spark_connect_rt.engine.java_host.wire import ToJava
@@ -199,14 +200,21 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
     return noted
 
 
+@pytest.fixture
+def two_a_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two records in each put. With max.poll.records, they would also be read two by two: frames of any size."""
+    monkeypatch.setattr(sink_task, "PUT_RECORDS", 2)
+
+
 def _values(count: int, **special: str) -> list[str]:
     asked = {int(at.removeprefix("at_")): what for at, what in special.items()}
     return [asked.get(at, f"v{at}") for at in range(count)]
 
 
+@pytest.mark.usefixtures("two_a_put")
 def test_a_frame_of_several_puts_stops_where_the_task_asks_for_something(sinks: Sinks, frames: Frames) -> None:
     sinks.write(*_values(40, at_11="!retry", at_20="!commit"))
-    launch = sinks.start(most_records=2)
+    launch = sinks.start()
     sinks.commits(launch, ZERO, 40)
     sinks.worker.end(launch)
     notes = [note for note in sinks.notes() if note.startswith("t-0@")]
@@ -251,9 +259,10 @@ def test_a_frame_continues_elsewhere_when_the_task_goes_back_in_the_middle(sinks
     assert any(rows > 3 for _, rows, _ in frames)
 
 
+@pytest.mark.usefixtures("two_a_put")
 def test_frame_put_before_its_task_failed_is_committed(sinks: Sinks, frames: Frames) -> None:
     sinks.write(*_values(30, at_21="!fail"))
-    launch = sinks.start(most_records=2)
+    launch = sinks.start()
     sinks.worker.until(lambda: sinks.worker.of(launch, TaskFailed))
     sinks.worker.ended(launch)
     assert sinks.committed(launch) == {ZERO: 20}
