@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.suite import __main__ as suite
-from tests.suite.result_file import RECORDED, Began, write_results
+from tests.suite.result_file import RECORDED, ROOT, Began, write_results
 from tests.suite.steps import RUNS, Run
 from tests.suite.verdict import Finished, Outcome, judged
 
@@ -41,3 +41,9 @@ def test_a_record_names_what_failed_and_the_commit(tmp_path: Path) -> None:
     assert (told["commit"], told["began"], told["total_s"]) == (BEGAN.commit, BEGAN.at, 12)
     assert (told["passed"], told["failed"], told["failed_tests"]) == (1, 1, ["tests/a.py::b"])
     assert told["failed_steps"] == ["lint", "java connectors"]
+
+
+def test_a_record_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    steps = [Finished(f"{ROOT}/tests/a.py", 1, 3.0)]
+    write_results(steps, judged(steps), 3.0, BEGAN, tmp_path / "tests.json")
+    assert json.loads((tmp_path / "tests.json").read_text())["failed_steps"] == ["tests/a.py"]
