@@ -74,6 +74,14 @@ class AccountsDatabase:
             )
         return self._session
 
+    def _asked(self, sql: str) -> psycopg.Cursor[Any]:
+        """Run a statement that may run twice. It waits for a server that is down, or was killed since the last one."""
+        while True:
+            try:
+                return self._connect().execute(sql.encode())
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+
     def transact(self, size: int = SIZE) -> None:
         """Commit the next transaction of so many changes. It waits for a server that is down."""
         statements = self.changes.transaction(size)
@@ -91,18 +99,18 @@ class AccountsDatabase:
 
     def widen(self) -> None:
         """Add a column, which later rows have a value in."""
-        self._connect().execute("ALTER TABLE accounts ADD COLUMN extra bigint")
+        self._asked("ALTER TABLE accounts ADD COLUMN IF NOT EXISTS extra bigint")
         self.changes.has_extra = True
 
     def rows(self) -> dict[int, Row]:
         """Return the rows of the table."""
         names = COLUMNS if self.changes.has_extra else COLUMNS[:-1]
-        found = self._connect().execute(f"SELECT id, {', '.join(names)} FROM accounts".encode()).fetchall()
+        found = self._asked(f"SELECT id, {', '.join(names)} FROM accounts").fetchall()
         return {row[0]: (*row[1:], *([] if self.changes.has_extra else [None])) for row in found}
 
     def totals(self) -> Totals:
         """Return how many rows there are, and the sum of a column in which each change puts a new value."""
-        found = self._connect().execute("SELECT count(*), coalesce(sum(seq), 0)::bigint FROM accounts").fetchone()
+        found = self._asked("SELECT count(*), coalesce(sum(seq), 0)::bigint FROM accounts").fetchone()
         assert found is not None
         return found[0], found[1]
 
