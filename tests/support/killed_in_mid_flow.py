@@ -66,9 +66,12 @@ def kill_in_mid_flow(
     Connect can lose the second one, so that it cannot say what is right; test_cdc_into_tables.py covers this.
     """
     database.moves_keys = victim != "database"
-    assert any(_had_work(victim, both, database, suffix, count, limit_s) for _ in range(TRIES)), (
-        f"{victim} had nothing to do when it was killed, {TRIES} times"
-    )
+    try:
+        assert any(_had_work(victim, both, database, suffix, count, limit_s) for _ in range(TRIES)), (
+            f"{victim} had nothing to do when it was killed, {TRIES} times"
+        )
+    finally:
+        database.moves_keys = True
 
 
 def _had_work(

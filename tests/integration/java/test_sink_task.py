@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +202,9 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
 
 
 @pytest.fixture
-def two_a_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two records in each put. With max.poll.records, they would also be read two by two: frames of any size."""
-    monkeypatch.setattr(sink_task, "PUT_RECORDS", 2)
+def put_records(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Return what sets the records of a put. By max.poll.records, as few are read at once: frames of any size."""
+    return partial(monkeypatch.setattr, sink_task, "PUT_RECORDS")
 
 
 def _values(count: int, **special: str) -> list[str]:
@@ -211,8 +212,10 @@ def _values(count: int, **special: str) -> list[str]:
     return [asked.get(at, f"v{at}") for at in range(count)]
 
 
-@pytest.mark.usefixtures("two_a_put")
-def test_a_frame_of_several_puts_stops_where_the_task_asks_for_something(sinks: Sinks, frames: Frames) -> None:
+def test_a_frame_of_several_puts_stops_where_the_task_asks_for_something(
+    sinks: Sinks, frames: Frames, put_records: Callable[[int], None]
+) -> None:
+    put_records(2)
     sinks.write(*_values(40, at_11="!retry", at_20="!commit"))
     launch = sinks.start()
     sinks.commits(launch, ZERO, 40)
@@ -244,9 +247,12 @@ def test_the_memory_of_large_frames_is_used_again_and_no_record_sees_another_one
     assert sum(rows > 0 for kind, rows, _ in frames if kind is ToJava.PUT) >= 6
 
 
-def test_a_frame_continues_elsewhere_when_the_task_goes_back_in_the_middle(sinks: Sinks, frames: Frames) -> None:
+def test_a_frame_continues_elsewhere_when_the_task_goes_back_in_the_middle(
+    sinks: Sinks, frames: Frames, put_records: Callable[[int], None]
+) -> None:
+    put_records(3)
     sinks.write(*_values(30, at_9="!back", at_20="!pause"))
-    launch = sinks.start(most_records=3)
+    launch = sinks.start()
     sinks.commits(launch, ZERO, 30)
     sinks.worker.end(launch)
     notes = [note for note in sinks.notes() if note.startswith(("t-0@", "!", "resume"))]
@@ -259,8 +265,10 @@ def test_a_frame_continues_elsewhere_when_the_task_goes_back_in_the_middle(sinks
     assert any(rows > 3 for _, rows, _ in frames)
 
 
-@pytest.mark.usefixtures("two_a_put")
-def test_frame_put_before_its_task_failed_is_committed(sinks: Sinks, frames: Frames) -> None:
+def test_frame_put_before_its_task_failed_is_committed(
+    sinks: Sinks, frames: Frames, put_records: Callable[[int], None]
+) -> None:
+    put_records(2)
     sinks.write(*_values(30, at_21="!fail"))
     launch = sinks.start()
     sinks.worker.until(lambda: sinks.worker.of(launch, TaskFailed))
