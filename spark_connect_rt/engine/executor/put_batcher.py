@@ -50,17 +50,11 @@ class PutBatchQueue(queue.SimpleQueue["Row | None"]):
         """Return whether there is no row, as ``SimpleQueue.empty`` does."""
         return not self._seen and super().empty()
 
-    def peek(self, place: int) -> Row | None:
-        """Return the row with ``place`` rows before it, and leave it there. None if it has not come, or is a hint."""
-        while len(self._seen) <= place:
-            try:
-                self._seen.append(super().get(block=False))
-            except queue.Empty:
-                return None
-        return self._seen[place]
+    def peek(self, place: int, until_s: float = 0.0) -> Row | None:
+        """Return the row with ``place`` rows before it, and leave it there. None if it has not come, or is a hint.
 
-    def await_row(self, place: int, until_s: float) -> Row | None:
-        """Return what `peek` does, after a wait for the row until a time of the monotonic clock."""
+        Waits for it until a time of the monotonic clock.
+        """
         while len(self._seen) <= place:
             try:
                 self._seen.append(super().get(timeout=max(0.0, until_s - time.monotonic())))
@@ -165,7 +159,7 @@ class PutBatcher:
         while self._max_records is not None and self._may_be_joined(batches[0]):
             place = at + len(rows) - 1
             is_small = records < self._max_records // 2 and size < PUT_BATCH_BYTES // 2
-            row = self._rows.await_row(place, until_s) if is_small and gather_s else self._rows.peek(place)
+            row = self._rows.peek(place, until_s if is_small else 0.0)
             if row is None or row.kind is not RowKind.BATCH or size + row.data_bytes() > PUT_BATCH_BYTES:
                 break
             batch = row.records()
