@@ -27,6 +27,7 @@ from spark_connect_rt.connectors.lakehouse.partitions import (
     partition_folder,
     partition_values,
     rows_by_partition,
+    taken_apart,
 )
 from spark_connect_rt.errors import DataError
 
@@ -128,10 +129,8 @@ def write_data_files(
     """
     leaves = list(_leaves(rows.schema))
     written: list[WrittenFile] = []
-    if partitioning:
-        rows = rows.combine_chunks()  # once: `take` copies several chunks into one each time
-    for part in rows_by_partition(rows, partitioning):
-        chosen = rows if part.rows is None else rows.take(part.rows)
+    parts = list(rows_by_partition(rows, partitioning))
+    for part, chosen in zip(parts, taken_apart(rows, parts), strict=True):
         numbers = np.arange(rows.num_rows) if part.rows is None else part.rows
         folder = partition_folder(partitioning, part.values)
         step = max(1, int(chosen.num_rows * settings.target_bytes / max(1, chosen.nbytes)))

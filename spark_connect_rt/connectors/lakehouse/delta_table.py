@@ -41,7 +41,7 @@ from spark_connect_rt.connectors.lakehouse.changes import DELETE, OP, UPSERT, up
 from spark_connect_rt.connectors.lakehouse.data_files import FileSettings, FileTarget, write_data_files
 from spark_connect_rt.connectors.lakehouse.guard import offset_text, parse_offset
 from spark_connect_rt.connectors.lakehouse.part_folder import FilePartFolder
-from spark_connect_rt.connectors.lakehouse.partitions import PartitionField, rows_by_partition
+from spark_connect_rt.connectors.lakehouse.partitions import PartitionField, rows_by_partition, taken_apart
 from spark_connect_rt.connectors.lakehouse.refusals import is_refusal
 from spark_connect_rt.connectors.lakehouse.table_port import (
     NO_ROWS,
@@ -282,9 +282,9 @@ class LoadedDeltaTable:
         partition_by = list(self.table.metadata().partition_columns)
         fields = [PartitionField(name, "identity", name) for name in partition_by]
         plain = _with_ids(rows.drop_columns(partition_by))
-        for part in rows_by_partition(rows, fields):
+        parts = list(rows_by_partition(rows, fields))
+        for part, chosen in zip(parts, taken_apart(plain, parts), strict=True):
             target = FileTarget(self.files, "", lambda: f"part-{uuid.uuid4().hex}")
-            chosen = plain if part.rows is None else plain.take(part.rows)
             first = rows.slice(0 if part.rows is None else int(part.rows[0]), 1)
             values = {name: _partition_text(first[name][0]) for name in partition_by}
             for file in self._store.called(partial(write_data_files, chosen, [], target, self._store.settings)):

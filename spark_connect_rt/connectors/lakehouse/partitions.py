@@ -68,6 +68,13 @@ def rows_by_partition(rows: pa.Table, partitioning: Sequence[PartitionField]) ->
         yield RowsOfPartition(values, None if len(part) == rows.num_rows else part)
 
 
+def taken_apart(rows: pa.Table, parts: Sequence[RowsOfPartition]) -> Iterator[pa.Table]:
+    """Yield the rows of each partition. Chunks are copied into one at most once, but by `take` of a table each time."""
+    together = rows.combine_chunks() if len(parts) > 1 else rows
+    for part in parts:
+        yield together if part.rows is None else together.take(part.rows)
+
+
 def _source(rows: pa.Table, path: str) -> pa.Array:
     name, *members = path.split(".") if path not in rows.column_names else [path]
     column = rows[name].combine_chunks()
