@@ -54,7 +54,6 @@ _UNFIT = (pa.ArrowException, orjson.JSONDecodeError, OverflowError)
 _SURE = 2**53 - 1  # up to here each whole number has a separate double
 Floats = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,10 @@ def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
 def _cut(shape: _Shape, texts: pa.Array) -> list[pa.Array | None] | None:
     cut = Cut.of(shape.schema, texts[0].as_buffer().to_pybytes())
     found = None if cut is None else cut.columns(texts)
-    return None if found is None else [_exact(column.values, _OwnTexts(column.texts)) for column in found]
+    if found is None:
+        return None
+    whole = rf"\A{_INTEGER}\z"
+    return [_exact(column.values, _Written(column.texts, whole, orjson.loads)) for column in found]
 
 
 def _read_payloads(opening: bytes, schema: Schema, data: pa.Array) -> pa.Array | None:
@@ -202,45 +204,44 @@ def _parsed(shape: _Shape, texts: pa.Array) -> list[pa.Array | None] | None:
     if len(table) != len(texts) or table.column_names != shape.schema.names:
         return None
     found = zip(table.column_names, table.columns, strict=True)
-    return [_exact(column.combine_chunks(), _TextsOfObjects(texts, name)) for name, column in found]
+    return [_exact(column.combine_chunks(), _of_members(texts, name)) for name, column in found]
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnTexts:
-    """Numbers as they are written."""
+class _Written:
+    """The texts in which the numbers of a column are written.
+
+    Attributes:
+        whole: the pattern of a text whose number has no point and no exponent.
+        number: reads the number of a text. A whole number that is too large for 64 bits is a float.
+    """
 
     texts: pa.StringArray
+    whole: str
+    number: Callable[[str], Any]
 
-    def are_whole(self, places: Places) -> Mask:
-        """Return which of these places have a number without a point and an exponent."""
-        return _matches(self.texts.take(pa.array(places)), rf"\A{_INTEGER}\z")
+    def are_whole(self, places: Places) -> npt.NDArray[np.bool_]:
+        """Return which of these places have a whole number."""
+        found: npt.NDArray[np.bool_] = pc.match_substring_regex(self._at(places), self.whole).to_numpy(
+            zero_copy_only=False
+        )
+        return found
 
-    def numbers(self, places: Places) -> list[int | float]:
-        """Return the numbers at these places; a whole number that is too large for 64 bits is a float."""
-        return [orjson.loads(text) for text in self.texts.take(pa.array(places)).to_pylist()]
+    def numbers(self, places: Places) -> list[Any]:
+        """Return the numbers at these places."""
+        return [self.number(text) for text in self._at(places).to_pylist()]
 
-
-@dataclass(frozen=True, slots=True)
-class _TextsOfObjects:
-    """Objects with a number as a member, as they are written. The methods are those of `_OwnTexts`."""
-
-    texts: pa.StringArray
-    name: str
-
-    def are_whole(self, places: Places) -> Mask:
-        # Between quotes a quote is escaped, so the name with its colon is found nowhere else.
-        return _matches(self.texts.take(pa.array(places)), f'"{re.escape(self.name)}": ?{_INTEGER}[,}}]')
-
-    def numbers(self, places: Places) -> list[int | float]:
-        return [orjson.loads(text)[self.name] for text in self.texts.take(pa.array(places)).to_pylist()]
+    def _at(self, places: Places) -> pa.StringArray:
+        return self.texts.take(pa.array(places))
 
 
-def _matches(texts: pa.Array, pattern: str) -> Mask:
-    found: Mask = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
-    return found
+def _of_members(texts: pa.StringArray, name: str) -> _Written:
+    """Return how the numbers of a member are written in its objects."""
+    # Between quotes a quote is escaped, so the name with its colon is found nowhere else.
+    return _Written(texts, f'"{re.escape(name)}": ?{_INTEGER}[,}}]', lambda text: orjson.loads(text)[name])
 
 
-def _exact(column: pa.Array, written: _OwnTexts | _TextsOfObjects) -> pa.Array | None:
+def _exact(column: pa.Array, written: _Written) -> pa.Array | None:
     """Return a column as its values are by themselves: all null, or numbers of which some are whole."""
     if column.null_count == len(column):
         return pa.nulls(len(column))
