@@ -18,7 +18,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.records.converters import json_read_columns
+from spark_connect_rt.records.converters import json_cut, json_read_columns
 from spark_connect_rt.records.converters.json import JsonConverter
 
 MEMBERS: dict[str, tuple[Schema, list[Any]]] = {
@@ -95,6 +95,7 @@ def plain(value: Any) -> Any:
 def _small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_read_columns, "FEWEST", 1)
+        patch.setattr(json_cut, "_PIECE_BYTES", 250)  # some examples are cut in several pieces
         yield
 
 

@@ -8,7 +8,7 @@ values. Values are checked by JSON's grammar where Arrow accepts more than that.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _QUOTE, _BACKSLASH, _SPACE, _CLOSING = 0x22, 0x5C, 0x20, 0x7D
-_MINUS, _ZERO, _NINE = 0x2D, 0x30, 0x39
+_MINUS, _POINT, _ZERO, _NINE = 0x2D, 0x2E, 0x30, 0x39
 _NULL = b"null"
+_TRUE, _FALS, _NULL_WORD = np.frombuffer(b"truefals" + _NULL, np.uint32)
+_E = 0x65
 _INTEGER = r"-?(?:0|[1-9]\d*)"
 _FLOAT = rf"{_INTEGER}(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _VALUES: Mapping[pa.DataType, str] = {
@@ -29,9 +31,23 @@ _VALUES: Mapping[pa.DataType, str] = {
     pa.bool_(): "(?:true|false|null)",
 }
 _GAPS = ("", " ")  # after colons and commas: as Jackson, orjson and PostgreSQL write, and as Python's json does
+_PIECE_BYTES = 1 << 20  # of texts
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
+
+
+def pieces_of(data: pa.BinaryArray, unread: int = 0) -> Iterator[pa.BinaryArray]:
+    """Yield texts in pieces that stay in the processor's cache with all that is looked up in them.
+
+    Args:
+        unread: bytes of each text that are not cut.
+    """
+    bounds, _ = _content(data)
+    size = int(bounds[-1] - bounds[0]) - unread * len(data)
+    count = max(1, len(data) * _PIECE_BYTES // max(1, size))
+    for first in range(0, len(data), count):
+        yield data.slice(first, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +60,10 @@ class _Spans:
 
 
 class CutColumn(NamedTuple):
-    """The values of a member. `texts`: numbers as they are written, a null as the word."""
+    """The values of a member. `texts`: its numbers as they are written, nulls as the word. None: no number is whole."""
 
     values: pa.Array
-    texts: pa.StringArray | None
+    texts: pa.StringArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +92,56 @@ class Cut:
                 return Cut(schema, gap)
         return None
 
-    def columns(self, texts: pa.StringArray) -> list[CutColumn] | None:
-        """Return the members' columns; None: some text is not so. Raises pa.ArrowException: a number is too large."""
-        offsets, content = texts.buffers()[1:]
-        ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-        content = content.slice(int(ends[0]), int(ends[-1] - ends[0]))
-        read = np.frombuffer(content, np.uint8)
+    def columns(self, pieces: Iterable[pa.StringArray | None]) -> list[CutColumn] | None:
+        """Return the members' columns of all texts; None: some text is not so, or a piece of them is None.
+
+        Raises pa.ArrowException: a number is too large.
+        """
+        parts = []
+        for texts in pieces:
+            try:
+                values = None if texts is None else self._values(texts)
+            except IndexError:  # a text ends too early
+                return None
+            if values is None:
+                return None
+            parts.append(values)
+        columns = []
+        for member, chunks in zip(self.schema, zip(*parts, strict=True), strict=True):
+            values = pa.concat_arrays(chunks)
+            column = CutColumn(values) if member.type in (pa.string(), pa.bool_()) else _numbers(values, member.type)
+            if column is None:
+                return None
+            columns.append(column)
+        return columns
+
+    def _values(self, texts: pa.StringArray) -> list[pa.Array] | None:
+        """Return the members' values in these texts, numbers as they are written; None: some text is not so.
+
+        Raises IndexError: a text is too short.
+        """
+        bounds, read = _content(texts)
+        read, edges = read[bounds[0] :], bounds.astype(np.int64) - bounds[0]
         if not len(read) or read.min() < _SPACE or (read == _BACKSLASH).any():
             return None
-        spans = self._spans(read, ends[:-1] - ends[0], ends[1:] - ends[0])
-        return None if spans is None else _columns(self.schema, spans, read)
+        spans = self._spans(read, edges[:-1], edges[1:])
+        if spans is None:
+            return None
+        bounds = np.empty((len(texts), 2 * len(spans)), np.int32)
+        for number, span in enumerate(spans):
+            bounds[:, 2 * number], bounds[:, 2 * number + 1] = span.begin, span.end
+        # Every second part is the text between two values.
+        parts = pa.StringArray.from_buffers(bounds.size - 1, pa.py_buffer(bounds), pa.py_buffer(read))
+        values = []
+        for number, (member, span) in enumerate(zip(self.schema, spans, strict=True)):
+            if member.type == pa.bool_():
+                value = _booleans(read, span)
+            else:
+                value = parts.take(pa.array(np.arange(2 * number, bounds.size, bounds.shape[1]), mask=span.null))
+            if value is None:
+                return None
+            values.append(value)
+        return values
 
     def _spans(self, read: Bytes, begins: Numbers, ends: Numbers) -> list[_Spans] | None:
         """Return where the values are; None: the text between two of them is not that of the shape."""
@@ -103,7 +159,7 @@ class Cut:
         for number, member in enumerate(self.schema):
             opening = f'{"," + self.gap if number else "{"}"{member.name}":{self.gap}'.encode()
             begin = place + len(opening)
-            if begin.max() >= len(read) or not _all_are(read, place, opening):
+            if not _all_are(read, place, opening):
                 return None
             if member.type == pa.string():
                 opened, place, at = quote_at(at + 2), quote_at(at + 3) + 1, at + 4
@@ -128,55 +184,43 @@ class Cut:
 
 
 def _all_are(read: Bytes, places: Numbers, text: bytes) -> bool:
-    """Return whether the text is at each of these places."""
-    if places.max() + len(text) > len(read):
+    """Return whether the text is at each of these places. Raises IndexError: one is too far behind."""
+    if len(read) < len(text):
         return False
     pieces = np.ndarray((len(read) - len(text) + 1,), f"V{len(text)}", read.data, strides=(1,))
     return pieces[places].tobytes() == text * len(places)
 
 
-def _columns(schema: pa.Schema, spans: Sequence[_Spans], read: Bytes) -> list[CutColumn] | None:
-    count, edges = len(spans[0].begin), 2 * len(spans)
-    bounds = np.empty((count, edges), np.int32)
-    for number, span in enumerate(spans):
-        bounds[:, 2 * number], bounds[:, 2 * number + 1] = span.begin, span.end
-    # Every second piece is the text between two values.
-    pieces = pa.StringArray.from_buffers(count * edges - 1, pa.py_buffer(bounds), pa.py_buffer(read))
-    columns = []
-    for number, (member, span) in enumerate(zip(schema, spans, strict=True)):
-        if member.type == pa.bool_():
-            texts, column = None, _booleans(read, span)
-        else:
-            texts = pieces.take(pa.array(np.arange(2 * number, count * edges, edges), mask=span.null))
-            column = texts if member.type == pa.string() else _numbers(texts, member.type)
-        if column is None:
-            return None
-        columns.append(CutColumn(column, texts))
-    return columns
-
-
 def _booleans(read: Bytes, span: _Spans) -> pa.Array | None:
-    first, lengths, known = read[span.begin], span.end - span.begin, 0
-    masks = []
-    for word in (b"true", b"false", _NULL):
-        is_it = first == word[0]
-        places = span.begin[is_it]
-        masks.append(is_it)
-        known += len(places)
-        if len(places) and not ((lengths[is_it] == len(word)).all() and _all_are(read, places, word)):
-            return None
-    return pa.array(masks[0], mask=masks[2]) if known == len(first) else None
+    if len(read) < _TRUE.itemsize:
+        return None
+    words = np.ndarray((len(read) - _TRUE.itemsize + 1,), np.uint32, read.data, strides=(1,))[span.begin]
+    is_true, is_false, is_null = words == _TRUE, words == _FALS, words == _NULL_WORD
+    are_known = (is_true | is_false | is_null).all() and (span.end - span.begin == _TRUE.itemsize + is_false).all()
+    if not are_known or not (read[span.begin[is_false] + _TRUE.itemsize] == _E).all():
+        return None
+    return pa.array(is_true, mask=is_null)
 
 
-def _numbers(texts: pa.StringArray, kind: pa.DataType) -> pa.Array | None:
+def _numbers(texts: pa.StringArray, kind: pa.DataType) -> CutColumn | None:
     """Return numbers; None: some text is not a number in JSON."""
+    present = texts
     if not _are_numbers(texts, kind):
-        texts = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
-        if texts.null_count == len(texts):
-            return pa.nulls(len(texts), kind)
-        if not _are_numbers(texts.drop_null(), kind):
+        present = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
+        if present.null_count == len(texts):
+            return CutColumn(pa.nulls(len(texts), kind))
+        if not _are_numbers(present.drop_null(), kind):
             return None
-    return texts.cast(kind)
+    # A number has one point at most.
+    all_have_points = np.count_nonzero(_content(texts)[1] == _POINT) == len(texts) - present.null_count
+    return CutColumn(present.cast(kind), None if all_have_points else texts)
+
+
+def _content(texts: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """Return the bounds of the texts, and what they are in, up to the last one's end."""
+    offsets, content = texts.buffers()[1:]
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    return bounds, np.frombuffer(content, np.uint8)[: bounds[-1]]
 
 
 def _are_numbers(texts: pa.StringArray, kind: pa.DataType) -> bool:
@@ -185,12 +229,10 @@ def _are_numbers(texts: pa.StringArray, kind: pa.DataType) -> bool:
     Of whole numbers, Arrow also reads leading zeros and 0x. Of others, it also reads a plus, names such as nan, and a
     point without digits on both sides.
     """
-    offsets, content = texts.buffers()[1:]
-    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    bounds, read = _content(texts)
     begins, lengths = bounds[:-1], np.diff(bounds)
     if not lengths.all():
         return False
-    read = np.frombuffer(content, np.uint8)
     negative = (read[begins] == _MINUS).view(np.int8)
     if (lengths <= negative).any():
         return False
@@ -202,12 +244,11 @@ def _are_numbers(texts: pa.StringArray, kind: pa.DataType) -> bool:
         return not len(leading_zeros)
     if _is_digit(read[(begins + negative)[leading_zeros] + 1]).any():
         return False
-    used = read[bounds[0] : bounds[-1]]
-    if used.max() <= _NINE:  # no exponent
+    if read[bounds[0] :].max() <= _NINE:  # no exponent
         return bool(_is_digit(read[bounds[1:] - 1]).all())
     return bool(pc.all(pc.match_substring_regex(texts, rf"\A{_FLOAT}\z")).as_py())
 
 
 def _is_digit(letters: Bytes) -> Mask:
-    found: Mask = (letters >= _ZERO) & (letters <= _NINE)
+    found: Mask = letters - np.uint8(_ZERO) <= _NINE - _ZERO  # lesser ones become large
     return found

@@ -26,7 +26,7 @@ import pyarrow.json
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.records.converters.json_columns import ARROW_TYPES
-from spark_connect_rt.records.converters.json_cut import Cut
+from spark_connect_rt.records.converters.json_cut import Cut, pieces_of
 from spark_connect_rt.records.converters.json_values import ONE_OF, JsonSettings, checked_column
 from spark_connect_rt.records.transforms.struct_columns import has_moments, moments
 
@@ -119,44 +119,52 @@ class FlatObjects:
 
 
 def _read(shape: _Shape, data: pa.Array) -> pa.Array | None:
-    texts = data.cast(pa.string())  # raises: it is not valid UTF-8
-    columns = _cut(shape, texts) or _parsed(shape, texts)
+    columns = _cut(shape, data) or _parsed(shape, _texts(data))
     if columns is None or any(column is None for column in columns):
         return None
     return pa.StructArray.from_arrays(columns, shape.schema.names)
 
 
-def _cut(shape: _Shape, texts: pa.Array) -> list[pa.Array | None] | None:
-    cut = Cut.of(shape.schema, texts[0].as_buffer().to_pybytes())
-    found = None if cut is None else cut.columns(texts)
+def _texts(data: pa.Array) -> pa.StringArray:
+    """Return binary texts as strings. Raises pa.ArrowException: one is not valid UTF-8."""
+    return data.cast(pa.string())
+
+
+def _cut(shape: _Shape, data: pa.Array) -> list[pa.Array | None] | None:
+    cut = Cut.of(shape.schema, data[0].as_py())
+    found = None if cut is None else cut.columns(map(_texts, pieces_of(data)))
     if found is None:
         return None
     whole = rf"\A{_INTEGER}\z"
-    return [_exact(column.values, _Written(column.texts, whole, orjson.loads)) for column in found]
+    return [_exact(values, None if texts is None else _Written(texts, whole, orjson.loads)) for values, texts in found]
 
 
 def _read_payloads(opening: bytes, schema: Schema, data: pa.Array) -> pa.Array | None:
     kinds = _kinds_of(schema)
-    if (
-        kinds is None
-        or not pc.all(pc.starts_with(data, opening)).as_py()
-        or not pc.all(pc.ends_with(data, "}")).as_py()
-    ):
+    first = _payloads(opening, data.slice(0, 1))
+    if kinds is None or first is None:
         return None
-    texts = pc.binary_slice(data, len(opening), -1).cast(pa.string())
-    first = texts[0].as_buffer().to_pybytes()
-    names = list(orjson.loads(first))
-    if sorted(names) != sorted(kinds):
+    text = first[0].as_py().encode()
+    payload = orjson.loads(text)
+    if not isinstance(payload, dict) or payload.keys() != kinds.keys():
         return None
-    cut = Cut.of(pa.schema([(name, kinds[name]) for name in names]), first)
-    found = None if cut is None else cut.columns(texts)
+    cut = Cut.of(pa.schema([(name, kinds[name]) for name in payload]), text)
+    pieces = pieces_of(data, len(opening) + 1)
+    found = None if cut is None else cut.columns(_payloads(opening, piece) for piece in pieces)
     if found is None:
         return None
-    by_name = {name: column.values for name, column in zip(names, found, strict=True)}
+    by_name = {name: column.values for name, column in zip(payload, found, strict=True)}
     columns = [_of_schema(member.schema, by_name[member.name]) for member in schema.fields]
     if any(column is None for column in columns):
         return None
     return pa.StructArray.from_arrays(columns, [member.name for member in schema.fields])
+
+
+def _payloads(opening: bytes, data: pa.Array) -> pa.StringArray | None:
+    """Return what is between the opening and the closing brace of each text; None: some text is another one."""
+    if not pc.all(pc.starts_with(data, opening)).as_py() or not pc.all(pc.ends_with(data, "}")).as_py():
+        return None
+    return _texts(pc.binary_slice(data, len(opening), -1))
 
 
 def _kinds_of(schema: Schema) -> dict[str, pa.DataType] | None:
@@ -241,14 +249,20 @@ def _of_members(texts: pa.StringArray, name: str) -> _Written:
     return _Written(texts, f'"{re.escape(name)}": ?{_INTEGER}[,}}]', lambda text: orjson.loads(text)[name])
 
 
-def _exact(column: pa.Array, written: _Written) -> pa.Array | None:
-    """Return a column as its values are by themselves: all null, or numbers of which some are whole."""
+def _exact(column: pa.Array, written: _Written | None) -> pa.Array | None:
+    """Return a column as its values are by themselves: all null, or numbers of which some are whole.
+
+    Args:
+        written: None: no number of it is whole.
+    """
     if column.null_count == len(column):
         return pa.nulls(len(column))
     if not pa.types.is_floating(column.type):
         return column
     if not pc.all(pc.is_finite(column)).as_py():
         return None
+    if written is None:
+        return column
     values = column.to_numpy(zero_copy_only=False)  # NaN where null: not equal to itself
     doubtful = np.flatnonzero(np.trunc(values) == values)
     whole = doubtful[written.are_whole(doubtful)] if len(doubtful) else doubtful

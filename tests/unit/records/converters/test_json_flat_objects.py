@@ -164,7 +164,7 @@ def test_texts_without_escapes_are_cut_at_their_quotes(rows: list[Any], before: 
     schema = pa.schema([("n", pa.int64()), ("x y", pa.float64()), ("w", pa.string()), ("b", pa.bool_())])
     cut = Cut.of(schema, texts[0])
     assert cut is not None
-    assert cut.columns(given_texts.cast(pa.string())) is not None
+    assert cut.columns([given_texts.cast(pa.string())]) is not None
     column = flat.read(given_texts)
     assert column is not None
     assert look(column) == look(one_by_one(texts))
@@ -175,10 +175,10 @@ def test_text_with_escapes_or_other_spaces_is_not_cut() -> None:
     cut = Cut.of(schema, b'{"id":1,"word":"a"}')
     assert cut is not None
     for text in ('{"id":1,"word":"\\n"}', '{"id":1, "word":"a"}', '{"id":01,"word":"a"}'):
-        assert cut.columns(pa.array(['{"id":1,"word":"a"}', text])) is None
+        assert cut.columns([pa.array(['{"id":1,"word":"a"}', text])]) is None
         assert Cut.of(schema, text.encode()) is None
     with pytest.raises(pa.ArrowInvalid):
-        cut.columns(pa.array(['{"id":9223372036854775808,"word":"a"}']))
+        cut.columns([pa.array(['{"id":9223372036854775808,"word":"a"}'])])
 
 
 def test_converter_reads_the_second_batch_at_once_and_continues_on_a_new_shape() -> None:
