@@ -140,7 +140,7 @@ class SinkFeed(threading.Thread):
 
     def _send(self, batch: pa.RecordBatch) -> None:
         head = BatchHead(batch.num_rows).encode()
-        self._rows.put(Row(self._host, RowKind.BATCH, head, batch=batch))
+        self._rows.put(Row(self._host, RowKind.BATCH, head, batch=batch, batch_bytes=batch.nbytes))
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._consumer is None:
