@@ -23,7 +23,8 @@ PLACE = TopicPartition("t", 3)
 ABORT = struct.pack(">hh", 0, 0)
 SOME_BYTES = st.none() | st.binary(max_size=20) | st.sampled_from([b"x" * 63, b"x" * 64, b"x" * 8_191, b"x" * 8_192])
 HEADERS = st.lists(st.tuples(st.text(max_size=5), SOME_BYTES), max_size=3)
-RECORD = st.tuples(st.integers(1, 70_000), st.integers(0, 2**41), SOME_BYTES, SOME_BYTES, st.just([]) | HEADERS)
+TIMES = st.integers(0, 2**41) | st.just(2**62)
+RECORD = st.tuples(st.integers(1, 70_000), TIMES, SOME_BYTES, SOME_BYTES, st.just([]) | HEADERS)
 
 
 @st.composite

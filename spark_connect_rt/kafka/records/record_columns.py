@@ -25,7 +25,9 @@ from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE
 from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, binary_pieces
 
 CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache
-_LEAST_RECORD = 7  # bytes: each of its parts in one
+_LEAST_RECORD = 7  # bytes: its length, and each of its other parts in one
+_ATTRIBUTES_BYTES = 1
+_INT_BITS, _LONG_BITS = 32, 64  # of a varint
 _LEAST_HEADER = 2
 _DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
 _PLACES = attrgetter("records"), attrgetter("end")  # of a batch in its answer
@@ -34,14 +36,11 @@ _Ints = np.ndarray[Any, np.dtype[Any]]
 # For each batch: where its records begin and how many there are.
 _RECORDS = """
 input data  input batches
-output ends int32  output deltas int64  output keys int32
+output lengths int32  output bodies int32
 batches i-> stack 0 do
   batches i-> stack data seek
   batches i-> stack 0 do
-    data zigzag-> stack  data pos +  dup ends <- stack  ( where the record ends )
-    1 data skip  3 data #zigzag-> deltas                ( attributes; timestamp, offset, the key's length )
-    data pos keys <- stack
-    data seek
+    data zigzag-> stack  dup lengths <- stack  data pos bodies <- stack  data skip
   loop
 loop
 """
@@ -151,21 +150,22 @@ def _records(chunk: list[tuple[Batch, Any]], answer: memoryview, position: int) 
     data, starts, batch_ends = _laid_out(chunk, answer)
     counts = np.array([head.record_count for head in heads])
     total, behind = int(counts.sum()), np.cumsum(counts)
-    ends, deltas, keys = _run(
+    lengths, bodies = _run(
         _RECORDS,
         {"data": data, "batches": np.stack((starts, counts), axis=1).ravel()},
         len(heads),
-        {"ends": total, "deltas": 3 * total, "keys": total},
+        {"lengths": total, "bodies": total},
         heads[0],
     )
-    begins = np.concatenate(([0], ends[:-1]))
-    begins[behind - counts] = starts
-    _check(bool((ends[behind - 1] == batch_ends).all() and (keys > begins).all()), heads[0])
-    time_deltas, offset_deltas, key_lengths = deltas.reshape(-1, 3).T
+    ends = bodies.astype(np.int64) + lengths
+    _check(bool((ends[behind - 1] == batch_ends).all() and lengths.min() >= _LEAST_RECORD - 1), heads[0])
+    time_deltas, at = _varints(data, bodies + np.int64(_ATTRIBUTES_BYTES), heads[0], _LONG_BITS)
+    offset_deltas, at = _varints(data, at, heads[0])
+    key_lengths, keys = _varints(data, at, heads[0])
     key_ends = keys + np.maximum(key_lengths, 0)
-    _check(bool(((key_ends >= keys) & (key_ends < ends)).all()), heads[0])
     value_lengths, values = _varints(data, key_ends, heads[0])
     headers = values + np.maximum(value_lengths, 0)
+    # Each part begins behind the one before it, so all of them are within the record.
     _check(bool((headers < ends).all()), heads[0])
     _check(bool(((data[headers] != 0) | (headers + 1 == ends)).all()), heads[0])
     if any(head.has_append_time for head in heads):
@@ -202,18 +202,21 @@ def _run(program: str, inputs: dict[str, _Ints], count: int, sizes: dict[str, in
     return [np.asarray(machine.output(name)) for name in sizes]
 
 
-def _varints(data: _Ints, at: _Ints, batch: Batch) -> tuple[_Ints, _Ints]:
-    """Return the signed numbers at these places, and where they end."""
-    first = data[at]
-    found, ends = (first & 0x7F).astype(np.int64), at + 1
-    going_on, shift = np.flatnonzero(first & 0x80), 7
-    while len(going_on):
-        _check(shift < 35, batch)
-        more = data.take(ends[going_on], mode="clip")
-        found[going_on] |= (more & 0x7F).astype(np.int64) << shift
-        ends[going_on] += 1
-        going_on, shift = going_on[(more & 0x80) != 0], shift + 7
-    return (found >> 1) ^ -(found & 1), ends
+def _varints(data: _Ints, at: _Ints, batch: Batch, bits: int = _INT_BITS) -> tuple[_Ints, _Ints]:
+    """Return the signed numbers of so many bits at these places, and where they end.
+
+    A place behind the data has an undefined number, and it ends there or behind it.
+    """
+    more = data.take(at, mode="clip")
+    found, ends, shift = (more & 0x7F).astype(np.uint64), at + 1, 7
+    continued = more >> 7
+    while continued.any():
+        _check(shift < bits, batch)
+        more = data.take(ends, mode="clip") * continued
+        found |= (more & 0x7F).astype(np.uint64) << np.uint64(shift)
+        ends += continued
+        continued, shift = more >> 7, shift + 7
+    return (found >> np.uint64(1)).view(np.int64) ^ -(found & np.uint64(1)).view(np.int64), ends
 
 
 def _headers(records: Records, with_headers: _Ints) -> pa.Array:
