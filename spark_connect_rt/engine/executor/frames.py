@@ -22,6 +22,7 @@ import pyarrow as pa
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
+from spark_connect_rt.records.pipeline.columns import without_views
 
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 EXACT = b"exact"
@@ -82,7 +83,11 @@ class Row:
 
     def for_another_process(self) -> Row:
         """Return the row with its records as `data`."""
-        return self if self.batch is None else replace(self, data=encode_records(self.batch), batch=None, batch_bytes=0)
+        return (
+            self
+            if self.batch is None
+            else replace(self, data=encode_records(without_views(self.batch)), batch=None, batch_bytes=0)
+        )
 
 
 # The JVM hands a row on when it has read the next one whole. The last bytes written stay in the reader's 64-byte

@@ -24,6 +24,7 @@ from spark_connect_rt.base.ids import ConnectorTaskId
 from spark_connect_rt.base.loggers import working_for
 from spark_connect_rt.engine.executor.frames import Row, RowKind
 from spark_connect_rt.engine.executor.python_sink import HostedSink, PutOutcome
+from spark_connect_rt.records.pipeline.columns import without_views
 from spark_connect_rt.records.pipeline.sink_pipeline import is_of_one_partition
 
 log = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ class PutBatcher:
             rows.append(row)
             batches.append(batch)
             records, size = records + batch.num_rows, size + row.data_bytes()
-        return PutBatch(tuple(rows), batches[0] if len(batches) == 1 else pa.concat_batches(batches))
+        return PutBatch(tuple(rows), without_views(batches[0] if len(batches) == 1 else pa.concat_batches(batches)))
 
     def _may_be_joined(self, batch: pa.RecordBatch) -> bool:
         return self._sink is not None and (self._sink.joins_partitions or is_of_one_partition(batch))

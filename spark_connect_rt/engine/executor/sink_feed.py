@@ -26,6 +26,8 @@ from spark_connect_rt.engine.task_runner import TaskLaunch
 from spark_connect_rt.errors import RetriableError, ShuttingDownError
 from spark_connect_rt.kafka.cluster_contact import listen
 from spark_connect_rt.kafka.executor_clients import BatchConsumer, ExecutorClients
+from spark_connect_rt.kafka.reading.consumers import polled_views
+from spark_connect_rt.records.pipeline.columns import content_bytes
 
 _POLL_TIMEOUT_MS = 100  # also how late a revocation may be noticed
 _DEFAULT_POLL_RECORDS = 5_000  # unless max.poll.records says otherwise
@@ -121,7 +123,7 @@ class SinkFeed(threading.Thread):
     def _read_some(self) -> None:
         assert self._consumer is not None
         try:
-            batch = self._consumer.poll(self._max_records, _POLL_TIMEOUT_MS)
+            batch = polled_views(self._consumer, self._max_records, _POLL_TIMEOUT_MS)
         except RetriableError as error:
             log.warning("task=%s: reading will be retried: %s", self._launch.task, error)
             self.switches.wait(_POLL_TIMEOUT_MS / 1000)
@@ -140,7 +142,7 @@ class SinkFeed(threading.Thread):
 
     def _send(self, batch: pa.RecordBatch) -> None:
         head = BatchHead(batch.num_rows).encode()
-        self._rows.put(Row(self._host, RowKind.BATCH, head, batch=batch, batch_bytes=batch.nbytes))
+        self._rows.put(Row(self._host, RowKind.BATCH, head, batch=batch, batch_bytes=content_bytes(batch)))
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._consumer is None:

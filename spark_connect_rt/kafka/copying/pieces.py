@@ -31,6 +31,7 @@ from spark_connect_rt.kafka.records.record_batches import (
     offset_behind,
     whole_batches,
 )
+from spark_connect_rt.records.pipeline.columns import without_views
 
 SMALL_BYTES = 4 << 10  # of a batch: several of them that wait are taken apart, and leave as one
 
@@ -147,7 +148,7 @@ def _rows(
 ) -> Iterator[CopiedBatch]:
     for rows, _ in fetched_rows(partition, position, batches, aborted, rules.check_crcs):
         if rows is not None:
-            yield from _cut(partition, rows, rules.batch_bytes, codec)
+            yield from _cut(partition, without_views(rows), rules.batch_bytes, codec)
 
 
 def _cut(partition: TopicPartition, rows: pa.RecordBatch, most_bytes: int, codec: int) -> Iterator[CopiedBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -38,6 +38,12 @@ def polled_apart(
         return [(_place(rows), rows) for rows in poll_apart(max_records, timeout_ms)]
     batch = consumer.poll(max_records, timeout_ms)
     return [] if batch is None else list(_by_partition(batch))
+
+
+def polled_views(consumer: BatchConsumer, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+    """Poll; values may be views (``records.pipeline.columns``). Raises as ``BatchConsumer.poll``."""
+    poll: Callable[[int, int], pa.RecordBatch | None] = getattr(consumer, "poll_views", consumer.poll)
+    return poll(max_records, timeout_ms)
 
 
 def _place(rows: pa.RecordBatch) -> TopicPartition:

@@ -26,7 +26,7 @@ from spark_connect_rt.kafka.reading.log_moves import LogWatch
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.records.record_batches import pay_as_columns
 from spark_connect_rt.kafka.records.record_rows import RecordRows
-from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.records.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC, without_views
 
 if TYPE_CHECKING:
     from spark_connect_rt.kafka.records.record_columns import Records
@@ -47,7 +47,8 @@ def fetched_rows(
 ) -> Iterator[Fetched]:
     """Yield the rows from ``position`` on, chunk by chunk; arguments and errors as of ``record_columns.records_of``.
 
-    The last batch may be truncated. Key and headers have no columns where they are null in every row.
+    The last batch may be truncated. Key and headers have no columns where they are null in every row. Values may be
+    views of ``batches``.
     """
     if not pay_as_columns(batches):
         found = RecordRows(position, batches, aborted, check_crcs)
@@ -94,14 +95,18 @@ def _batch(partition: TopicPartition, columns: dict[str, pa.Array | None]) -> pa
         if column is not None and (name not in ("key", "headers") or column.null_count < len(column))
     }
     metadata = {TOPIC: partition.topic.encode(), PARTITION: str(partition.partition).encode()}
-    schema = pa.schema([pa.field(name, CONSUME_FIELDS[name]) for name in kept], metadata=metadata)
+    schema = pa.schema([pa.field(name, column.type) for name, column in kept.items()], metadata=metadata)
     return pa.RecordBatch.from_arrays(list(kept.values()), schema=schema)
 
 
 def as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the rows of several partitions as one batch; topic and partition are columns where they differ."""
+    """Return the rows of several partitions as one batch; topic and partition are columns where they differ.
+
+    The values of one partition may still be views.
+    """
     if len(batches) == 1:
         return batches[0]
+    batches = list(map(without_views, batches))
     topics = {batch.schema.metadata[TOPIC] for batch in batches}
     places = {(batch.schema.metadata[TOPIC], batch.schema.metadata[PARTITION]) for batch in batches}
     metadata = {
@@ -163,11 +168,19 @@ class FetchConsumer:
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """See the port. Returns as soon as there is one record, with what else is there."""
-        rows = self.poll_apart(max_records, timeout_ms)
+        rows = self.poll_views(max_records, timeout_ms)
+        return None if rows is None else without_views(rows)
+
+    def poll_views(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        """Return what ``poll`` does; values may be views, which keep in memory what was received with them."""
+        rows = self._polled(max_records, timeout_ms)
         return as_one(rows) if rows else None
 
     def poll_apart(self, max_records: int, timeout_ms: int) -> list[pa.RecordBatch]:
         """Return what ``poll`` does, the rows of each partition apart; a batch's metadata names its partition."""
+        return list(map(without_views, self._polled(max_records, timeout_ms)))
+
+    def _polled(self, max_records: int, timeout_ms: int) -> list[pa.RecordBatch]:
         until_s = time.monotonic() + timeout_ms / 1000
         while True:
             rows = self._taken(max_records)

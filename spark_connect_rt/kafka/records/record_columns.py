@@ -22,7 +22,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import codec
 from spark_connect_rt.kafka.records.record_batches import Batch, CommittedBatches, marker_aborts, whole_batches
 from spark_connect_rt.records.pipeline.columns import HEADERS_TYPE
-from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, binary_pieces
+from spark_connect_rt.records.pipeline.forth_machine import ForthMachine64, binary_pieces, binary_views
 
 CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache
 _LEAST_RECORD = 7  # bytes: its length, and each of its other parts in one
@@ -86,8 +86,9 @@ class Records:
         return binary_pieces(self.data, self.keys, self.key_lengths)
 
     def value_column(self) -> pa.Array:
-        """Return the values as a binary column; null where a record has none."""
-        return binary_pieces(self.data, self.values, self.value_lengths)
+        """Return the values as views of ``data``, or as a binary column that is null where a record has none."""
+        views = binary_views(self.data, self.values, self.value_lengths)
+        return binary_pieces(self.data, self.values, self.value_lengths) if views is None else views
 
     def headers_column(self) -> pa.Array | None:
         """Return the headers, None: there are none. Raises DataError."""

@@ -4,6 +4,8 @@ Produce form (on its way to Kafka): topic, partition, key, value, headers, times
 Consume form (on its way from Kafka): topic, partition, offset, timestamp, key, value, headers.
 If all rows share it, ``topic`` may instead be in the schema metadata under ``TOPIC``, ``partition`` under
 ``PARTITION``.
+
+Within a process, the values of the consume form may be views (`binary_view`) of the memory in which they were received.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 TOPIC = b"connectrt.topic"
@@ -28,6 +31,29 @@ PRODUCE_FIELDS = {
     "timestamp": pa.int64(),  # ms since the epoch
 }
 CONSUME_FIELDS = {**PRODUCE_FIELDS, "offset": pa.int64()}
+VIEWS = pa.binary_view()
+_VIEW_BYTES = 16
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch with a copy of its values, if they are views."""
+    place = batch.schema.get_field_index("value")
+    if place < 0 or batch.schema.types[place] != VIEWS:
+        return batch
+    columns = batch.columns
+    columns[place] = columns[place].cast(pa.binary())
+    schema = batch.schema.set(place, pa.field("value", pa.binary()))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def content_bytes(batch: pa.RecordBatch) -> int:
+    """Return the size of a batch without views, in bytes."""
+    return sum(_viewed_bytes(column) if column.type == VIEWS else int(column.nbytes) for column in batch.columns)
+
+
+def _viewed_bytes(column: pa.Array) -> int:
+    lengths = np.frombuffer(column.buffers()[1], np.int32)[:: _VIEW_BYTES // 4]
+    return int(lengths[column.offset : column.offset + len(column)].sum(dtype=np.int64)) + 4 * len(column)
 
 
 def produce_batch(topic: str, values: pa.Array, keys: pa.Array | None = None) -> pa.RecordBatch:

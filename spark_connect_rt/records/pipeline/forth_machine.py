@@ -17,6 +17,19 @@ __all__ = ["ForthMachine64"]
 Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
+_IN_A_VIEW = 12  # bytes that are in the view itself
+
+
+def binary_views(data: Numbers, at: Numbers, lengths: Numbers) -> pa.Array | None:
+    """Return the pieces of ``data`` at these places as views of it; None: some are short or null."""
+    if lengths.min() <= _IN_A_VIEW:
+        return None
+    views = np.zeros((len(at), 4), np.int32)  # length, the first four bytes, which buffer, place
+    words = np.ndarray((len(data) - 3,), np.int32, data.data, strides=(1,))
+    views[:, 0], views[:, 1], views[:, 3] = lengths, words[at], at
+    return pa.Array.from_buffers(pa.binary_view(), len(at), [None, pa.py_buffer(views), pa.py_buffer(data)])
+
+
 def binary_pieces(data: Numbers, at: Numbers, lengths: Numbers) -> pa.Array:
     """Return the pieces of ``data`` that begin at ascending places; null where a length is negative."""
     nulls = lengths < 0
