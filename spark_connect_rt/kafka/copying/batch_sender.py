@@ -195,12 +195,12 @@ class BatchSender:
         return chosen
 
     def _next(self, place: TopicPartition) -> CopiedBatch:
-        """Return the first piece that waits; small batches that wait are made one first."""
+        """Return the first piece that waits; small batches of one topic that wait are made one first."""
         waiting = self._waiting[place]
-        if len(waiting) > 1 and _is_small(waiting[0]) and _is_small(waiting[1]):
+        if len(waiting) > 1 and _may_be_one(waiting[0], waiting[1]):
             small = [waiting.popleft()]
             size = small[0].size
-            while waiting and _is_small(waiting[0]) and size + waiting[0].size <= self._rules.batch_bytes:
+            while waiting and _may_be_one(small[0], waiting[0]) and size + waiting[0].size <= self._rules.batch_bytes:
                 size += waiting[0].size
                 small.append(waiting.popleft())
             self._replace(place, small, list(taken_apart(small, 0, self._rules)))
@@ -210,7 +210,7 @@ class BatchSender:
         """Put pieces in the place of others, which are not in the queue any more."""
         self.held_bytes += sum(piece.size for piece in new) - sum(piece.size for piece in old)
         for piece in new:
-            piece.read_ms, piece.until_s = old[0].read_ms, old[0].until_s
+            piece.read_ms, piece.until_s, piece.topic_id = old[0].read_ms, old[0].until_s, old[0].topic_id
         self._waiting[place].extendleft(reversed(new))
 
     def _content(self, piece: CopiedBatch) -> Any:
@@ -384,3 +384,7 @@ class BatchSender:
 
 def _is_small(piece: CopiedBatch) -> bool:
     return piece.head is not None and piece.size < SMALL_BYTES and not piece.attempts
+
+
+def _may_be_one(first: CopiedBatch, second: CopiedBatch) -> bool:
+    return _is_small(first) and _is_small(second) and first.topic_id == second.topic_id

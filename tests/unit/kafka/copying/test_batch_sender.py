@@ -89,8 +89,10 @@ def copied(
 ) -> Any:
     """Send batches; return (offset at the source, at the target, count) as they were acknowledged, and the failure."""
     done: list[tuple[int, int, int]] = []
+    topic_ids: set[str | None] = set()
 
     def acknowledged(where: TopicPartition, piece: CopiedBatch, offset: int) -> None:
+        topic_ids.add(piece.topic_id)
         for first, count in piece.runs():
             done.append((first, offset, count))
             offset += count
@@ -98,6 +100,7 @@ def copied(
     async def run() -> ConnectError | None:
         sender = BatchSender(links, rules, -1, (1_000, delivery_ms, 1, 300_000), acknowledged)  # type: ignore[arg-type]
         for piece in pieces_of(HERE, 0, memoryview(bytearray(b"".join(batches))), None, rules):
+            piece.topic_id = "id"
             sender.put(place, piece)
         async with asyncio.timeout(10):
             while sender.held_bytes and sender.failure is None:
@@ -105,7 +108,9 @@ def copied(
         await sender.close()
         return sender.failure
 
-    return done, asyncio.run(run())
+    failure = asyncio.run(run())
+    assert topic_ids <= {"id"}, "an offset without it does not show that its topic was created again"
+    return done, failure
 
 
 PASSING = [
@@ -240,6 +245,28 @@ def test_small_batches_that_wait_leave_as_one_and_keep_their_order() -> None:
     assert (failure, links.logs[THERE]) == (None, [b"%d" % n for n in range(100)])
     assert done == [(2 * n, n, 1) for n in range(100)]  # every second offset is a hole
     assert len(links.sizes) <= 3
+
+
+def test_small_batches_of_a_topic_and_of_the_one_created_in_its_place_do_not_become_one() -> None:
+    links, acknowledged = Links(), list[tuple[str | None, int, int]]()
+
+    def note(where: TopicPartition, piece: CopiedBatch, offset: int) -> None:
+        acknowledged.append((piece.topic_id, piece.last, piece.count))
+
+    async def run() -> None:
+        sender = BatchSender(links, RULES, -1, (1_000, 60_000, 1, 300_000), note)  # type: ignore[arg-type]
+        for topic_id in ("old", "new"):
+            batches = b"".join(blob(at, b"%d" % at) for at in range(3))
+            for piece in pieces_of(HERE, 0, memoryview(bytearray(batches)), None, RULES):
+                piece.topic_id = topic_id
+                sender.put(THERE, piece)
+        while sender.held_bytes:
+            await sender.changed(1.0)
+        await sender.close()
+
+    asyncio.run(run())
+    assert links.logs[THERE] == [b"0", b"1", b"2"] * 2
+    assert acknowledged == [("old", 2, 3), ("new", 2, 3)]
 
 
 def later(links: Links, first: int, second: int) -> list[int]:
