@@ -113,26 +113,24 @@ def _take_turns(result: Result, lab: Lab, short: bool, plugins: Path, given: lis
 
 def _turn(lab: Lab, sides: Sequence[tuple[str, WorkerProcess]], given: list[Given]) -> list[Run]:
     """Have each side fill a table from each topic; sides alternate, because a machine changes within minutes."""
-    runs = {who: Run(who, {"rows_per_cpu_s": 0, "rows_per_s": 0}) for who, _ in sides}
-    spent = dict.fromkeys(runs, (0.0, 0.0))
-    exact = dict.fromkeys(runs, True)
+    fills: dict[str, list[dict[str, Any]]] = {who: [] for who, _ in sides}
     for item in given:
         for who, worker in sides:
             table = _Table(lab, "java" if who.startswith("java") else "ours", lab.fresh("lake").replace("-", "_"))
-            figures = table.fill(worker, item)
-            runs[who].figures[item.form] = round(item.contents.rows / figures["cpu_s"])
-            spent[who] = spent[who][0] + figures["cpu_s"], spent[who][1] + figures["wall_s"]
-            exact[who] = exact[who] and figures["exact"]
-    rows = sum(item.contents.rows for item in given)
-    for who, run in runs.items():
-        cpu_s, wall_s = spent[who]
-        run.figures |= {
-            "rows_per_cpu_s": round(rows / cpu_s),
-            "rows_per_s": round(rows / wall_s),
-            "cpu_s": round(cpu_s, 1),
-            "exact": exact[who],
-        }
-    return list(runs.values())
+            fills[who].append(table.fill(worker, item))
+    return [_run_of(who, given, figures) for who, figures in fills.items()]
+
+
+def _run_of(who: str, given: list[Given], fills: list[dict[str, Any]]) -> Run:
+    rows, cpu_s = sum(item.contents.rows for item in given), sum(fill["cpu_s"] for fill in fills)
+    figures = {
+        "rows_per_cpu_s": round(rows / cpu_s),
+        "rows_per_s": round(rows / sum(fill["wall_s"] for fill in fills)),
+        **{item.form: round(item.contents.rows / fill["cpu_s"]) for item, fill in zip(given, fills, strict=True)},
+        "cpu_s": round(cpu_s, 1),
+        "exact": all(fill["exact"] for fill in fills),
+    }
+    return Run(who, figures)
 
 
 class _Table:

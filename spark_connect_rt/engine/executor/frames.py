@@ -22,7 +22,7 @@ import pyarrow as pa
 from spark_connect_rt.base.ids import TopicPartition
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.kafka.executor_clients import DeliveryReports
-from spark_connect_rt.records.pipeline.columns import without_views
+from spark_connect_rt.records.pipeline.columns import content_bytes, without_views
 
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 EXACT = b"exact"
@@ -64,6 +64,11 @@ class Row:
     last: bool = False  # the reader had nothing more queued: time to flush
     batch: pa.RecordBatch | None = None
     batch_bytes: int = 0  # counted once: it takes some microseconds
+
+    @staticmethod
+    def of_batch(host: int, head: bytes, batch: pa.RecordBatch) -> Row:
+        """Return a BATCH row for this process."""
+        return Row(host, RowKind.BATCH, head, batch=batch, batch_bytes=content_bytes(batch))
 
     def size_bytes(self) -> int:
         """Return what the row weighs in a queue."""

@@ -27,7 +27,6 @@ from spark_connect_rt.errors import RetriableError, ShuttingDownError
 from spark_connect_rt.kafka.cluster_contact import listen
 from spark_connect_rt.kafka.executor_clients import BatchConsumer, ExecutorClients
 from spark_connect_rt.kafka.reading.consumers import polled_views
-from spark_connect_rt.records.pipeline.columns import content_bytes
 
 _POLL_TIMEOUT_MS = 100  # also how late a revocation may be noticed
 _DEFAULT_POLL_RECORDS = 5_000  # unless max.poll.records says otherwise
@@ -142,7 +141,7 @@ class SinkFeed(threading.Thread):
 
     def _send(self, batch: pa.RecordBatch) -> None:
         head = BatchHead(batch.num_rows).encode()
-        self._rows.put(Row(self._host, RowKind.BATCH, head, batch=batch, batch_bytes=content_bytes(batch)))
+        self._rows.put(Row.of_batch(self._host, head, batch))
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._consumer is None:

@@ -377,7 +377,7 @@ class _TakesTen:
 def _row(*values: str) -> Row:
     columns = [pa.array(range(len(values)), pa.int64()), pa.array([value.encode() for value in values])]
     batch = pa.RecordBatch.from_arrays(columns, names=["offset", "value"])
-    return Row(5, RowKind.BATCH, BatchHead(len(values)).encode(), batch=batch, batch_bytes=batch.nbytes)
+    return Row.of_batch(5, BatchHead(len(values)).encode(), batch)
 
 
 def _taken(monkeypatch: pytest.MonkeyPatch, gather_s: float, *later: Row | None) -> tuple[list[int], PutBatchQueue]:

@@ -48,7 +48,7 @@ def test_a_row_survives_arrow(row: Row) -> None:
 
 def test_a_part_of_a_batch_is_the_same_in_its_process_and_in_another() -> None:
     batch = produce_batch("t", pa.array(["before", "a", "b", "behind"])).slice(1, 2)
-    here = Row(1, RowKind.BATCH, b"head", batch=batch, batch_bytes=batch.nbytes)
+    here = Row.of_batch(1, b"head", batch)
     rows = RowQueue()
     rows.put(here)
     queued = rows.get(0)
