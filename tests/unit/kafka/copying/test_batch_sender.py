@@ -247,7 +247,7 @@ def test_small_batches_that_wait_leave_as_one_and_keep_their_order() -> None:
     assert len(links.sizes) <= 3
 
 
-def test_small_batches_of_a_topic_and_of_the_one_created_in_its_place_do_not_become_one() -> None:
+def test_small_batches_of_recreated_topic_do_not_join_older_ones() -> None:
     links, acknowledged = Links(), list[tuple[str | None, int, int]]()
 
     def note(where: TopicPartition, piece: CopiedBatch, offset: int) -> None:
