@@ -30,12 +30,15 @@ class RememberingSqlCatalog(SqlCatalog):
 
     def __init__(self, name: str, **properties: str) -> None:
         """Connect as pyiceberg's catalog does."""
+        self._known: dict[str, tuple[str, TableMetadata]] = {}  # table -> its last metadata file and the contents
         super().__init__(name, **properties)
+
+    def _init_catalog(self) -> None:
+        """Look for the catalog's tables; on SQLite with connections of ours from the first statement on."""
         if self.engine.dialect.name == "sqlite" and self.engine.url.database not in (None, "", ":memory:"):
-            self.engine.dispose()
             options = {"timeout": _LOCK_WAIT_S, "factory": _SqliteConnection}
             self.engine = create_engine(self.engine.url, connect_args=options)
-        self._known: dict[str, tuple[str, TableMetadata]] = {}  # table -> its last metadata file and the contents
+        super()._init_catalog()
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
         """Return the table of a row of the catalog."""

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from fastapi import FastAPI
 
 from spark_connect_rt.app.rest.admin_api import Management
 from spark_connect_rt.app.rest.rest_app import create_app
-from spark_connect_rt.rest.peers import HttpGroupReads
+from spark_connect_rt.rest.peers import HttpGroupReads, WorkerAnswer
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from tests.unit.rest.test_over_herders import AppPeers, Workers
 
+PATIENCE_MS = 10_000
+
 Parts = Callable[[InProcessWorker, HttpGroupReads], Management]
+
+
+class PatientReads(HttpGroupReads):
+    """Reads that give a worker ten seconds to answer: a machine that does other work may keep it for one."""
+
+    def ask(
+        self,
+        what: str,
+        arguments: Mapping[str, Any] | None = None,
+        limit_ms: int = PATIENCE_MS,
+        only: Collection[str] | None = None,
+    ) -> Sequence[WorkerAnswer]:
+        return super().ask(what, arguments, max(limit_ms, PATIENCE_MS), only)
 
 
 def only_reads(worker: InProcessWorker, reads: HttpGroupReads) -> Management:
@@ -32,7 +48,7 @@ class ManagedWorkers(Workers):
         cluster.until_stable()
         for name in names:
             worker = cluster.workers[name]
-            reads = self.reads[name] = HttpGroupReads(worker.herder.views, self.peers)
+            reads = self.reads[name] = PatientReads(worker.herder.views, self.peers)
             management = self.managements[name] = parts(worker, reads)
             self.peers.apps[f"{name}:8083"] = create_app(
                 worker.herder, self.peers, management=management, with_admin=True

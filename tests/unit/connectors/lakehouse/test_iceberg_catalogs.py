@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -70,6 +71,24 @@ def test_rows_that_were_not_fetched_do_not_lock_sqlite(
     with closing(sqlite3.connect(tmp_path / "catalog.db", timeout=0, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
     del kept
+
+
+def test_the_first_look_at_a_catalog_does_not_lock_sqlite(
+    stores: tuple[IcebergTableStore, IcebergTableStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg asks for one row of each table and fetches none."""
+    kept = []
+    execute = Session.execute
+
+    def keeping(session: Session, *arguments: Any, **options: Any) -> Any:
+        kept.append(execute(session, *arguments, **options))
+        return kept[-1]
+
+    monkeypatch.setattr(Session, "execute", keeping)
+    RememberingSqlCatalog("lake", uri=f"sqlite:///{tmp_path / 'catalog.db'}", warehouse=tmp_path.as_uri())
+    assert kept
+    with closing(sqlite3.connect(tmp_path / "catalog.db", timeout=0, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
 
 
 def test_a_catalog_in_memory_keeps_its_tables(tmp_path: Path) -> None:
