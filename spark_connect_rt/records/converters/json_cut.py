@@ -166,14 +166,14 @@ class Cut:
         bounds[::2] += np.array([[len(opening)] for opening in openings], np.int32)
         if (bounds[1::2] < bounds[::2]).any():
             return None
-        nulls, text_count = {}, 0
+        nulls, text_count = dict[int, Mask](), 0
         for number, member in enumerate(self.schema):
             if member.type != pa.string():
                 continue
             span = bounds[2 * number : 2 * number + 2]
             opened, closed = span.astype(np.int64)
             is_text = (read[opened] == _QUOTE) & (read[closed - 1] == _QUOTE) & (closed - opened > 1)
-            text_count += np.count_nonzero(is_text)
+            text_count += int(np.count_nonzero(is_text))
             span += np.array([[1], [-1]], np.int32)
             if is_text.all():
                 continue
@@ -199,7 +199,7 @@ class Cut:
             return found
 
         bounds = np.empty((2 * len(self.schema), len(begins)), np.int32)
-        place, last, nulls = begins, len(self.schema) - 1, {}
+        place, last, nulls = begins, len(self.schema) - 1, dict[int, Mask]()
         for number, (member, opening) in enumerate(zip(self.schema, self._openings(), strict=True)):
             begin = place + len(opening)
             if not _all_are(read, place, opening):
