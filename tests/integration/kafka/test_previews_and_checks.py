@@ -161,6 +161,12 @@ def test_a_preview_starts_where_the_connector_is(
         return [entry["offset"] for entry in rest.request("GET", "/connectors/lines/offsets").json()["offsets"]]
 
     until(lambda: offset() == [{"position": 8}], 30, "the offset is stored", offset)
+    rest.request("PUT", "/connectors/lines/pause")  # else it may read the line before the preview does
+
+    def states() -> Any:
+        return [task["state"] for task in rest.request("GET", "/connectors/lines/status").json()["tasks"]]
+
+    until(lambda: states() == ["PAUSED"], 30, "the task is paused", states)
     with (tmp_path / "in").open("a") as file:
         file.write("three\n")
     stored = asked(worker, "preview", name="lines", records=1, seconds=10)

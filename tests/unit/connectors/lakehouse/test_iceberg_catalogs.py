@@ -73,7 +73,7 @@ def test_rows_that_were_not_fetched_do_not_lock_sqlite(
     del kept
 
 
-def test_the_first_look_at_a_catalog_does_not_lock_sqlite(
+def test_opening_a_catalog_does_not_lock_sqlite(
     stores: tuple[IcebergTableStore, IcebergTableStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pyiceberg asks for one row of each table and fetches none."""
