@@ -225,7 +225,7 @@ class Cut:
 
 
 def _places_of(letter: int, read: Bytes) -> Numbers:
-    """Return the places of a letter, ascending. A third of the time of `flatnonzero` if they are 8 bytes apart."""
+    """Return the places of a letter, ascending. Half the time of `flatnonzero` if none is within 8 bytes of another."""
     are_it = read == letter
     groups = np.packbits(are_it, bitorder="little")
     places = np.flatnonzero(groups != 0)
@@ -270,10 +270,11 @@ def _numbers(texts: pa.StringArray, kind: pa.DataType) -> CutColumn | None:
             return CutColumn(pa.nulls(len(texts), kind))
         if not _are_numbers(present.drop_null(), kind):
             return None
-    if kind == pa.float64():  # which has one point at most
-        all_have_points = np.count_nonzero(_content(texts)[1] == _POINT) == len(texts) - present.null_count
-        return CutColumn(present.cast(kind), None if all_have_points else texts)
-    return CutColumn(present.cast(kind), texts)
+    # A number has one point at most.
+    some_are_whole = kind == pa.int64() or (
+        np.count_nonzero(_content(texts)[1] == _POINT) != len(texts) - present.null_count
+    )
+    return CutColumn(present.cast(kind), texts if some_are_whole else None)
 
 
 def _content(texts: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:

@@ -162,11 +162,7 @@ def test_a_preview_starts_where_the_connector_is(
 
     until(lambda: offset() == [{"position": 8}], 30, "the offset is stored", offset)
     rest.request("PUT", "/connectors/lines/pause")  # else it may read the line before the preview does
-
-    def states() -> Any:
-        return [task["state"] for task in rest.request("GET", "/connectors/lines/status").json()["tasks"]]
-
-    until(lambda: states() == ["PAUSED"], 30, "the task is paused", states)
+    rest.await_states("lines", "PAUSED", ["PAUSED"])
     with (tmp_path / "in").open("a") as file:
         file.write("three\n")
     stored = asked(worker, "preview", name="lines", records=1, seconds=10)
